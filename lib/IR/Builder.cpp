@@ -1,0 +1,124 @@
+#include "IR/Builder.h"
+
+#include <cassert>
+
+namespace sluice {
+
+void DeviceProgram::append(Op op, const Where &where) {
+  assert(op.stage < builder.program_.stages && "no such stage");
+  assert((!op.hasMicrobatch() || op.microbatch < builder.program_.microbatches) && "no such microbatch");
+  if (inOverlap) {
+    op.flags |= overlapStarted ? OverlapFollower : OverlapFirst;
+    overlapStarted = true;
+  }
+  auto key = std::make_pair(std::string(where.file_name()), std::make_pair(where.line(), where.column()));
+  auto [site, isNew] = builder.siteOf.try_emplace(key, static_cast<uint32_t>(builder.places.size()));
+  if (isNew)
+    builder.places.push_back(where);
+  builder.written[device].push_back({op, site->second});
+}
+
+void DeviceProgram::appendAll(OpKind kind, const Where &where) {
+  for (uint32_t stage : builder.program_.stagesOn(device))
+    append({kind, 0, static_cast<uint16_t>(stage), noMicrobatch}, where);
+}
+
+static Op microbatchOp(OpKind kind, Stage s, Microbatch m, unsigned flags = 0) {
+  assert(s < maxStages);
+  return {kind, static_cast<uint8_t>(flags), static_cast<uint16_t>(s), m};
+}
+
+void DeviceProgram::forward(Stage s, Microbatch m, Keep keep, Where where) {
+  unsigned flags = keep == Keep::Input ? KeepInput : keep == Keep::Nothing ? KeepNothing : 0;
+  append(microbatchOp(OpKind::Forward, s, m, flags), where);
+}
+void DeviceProgram::backward(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::Backward, s, m), where);
+}
+void DeviceProgram::backwardInput(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::BackwardInput, s, m), where);
+}
+void DeviceProgram::backwardWeight(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::BackwardWeight, s, m), where);
+}
+void DeviceProgram::recompute(Stage s, Microbatch m, bool replay, Where where) {
+  append(microbatchOp(OpKind::Recompute, s, m, replay ? Replay : 0), where);
+}
+void DeviceProgram::drop(Stage s, Microbatch m, bool keepInput, Where where) {
+  append(microbatchOp(OpKind::Drop, s, m, keepInput ? KeepInput : 0), where);
+}
+
+void DeviceProgram::overlap(const std::function<void()> &members) {
+  assert(!inOverlap && "an overlap inside an overlap");
+  inOverlap = true;
+  overlapStarted = false;
+  members();
+  inOverlap = false;
+}
+
+void DeviceProgram::zero(Where where) { appendAll(OpKind::Zero, where); }
+void DeviceProgram::reduce(Where where) { appendAll(OpKind::Reduce, where); }
+void DeviceProgram::update(Where where) { appendAll(OpKind::Update, where); }
+void DeviceProgram::zero(Stage s, Where where) {
+  append(microbatchOp(OpKind::Zero, s, noMicrobatch), where);
+}
+void DeviceProgram::reduce(Stage s, Where where) {
+  append(microbatchOp(OpKind::Reduce, s, noMicrobatch), where);
+}
+void DeviceProgram::update(Stage s, Where where) {
+  append(microbatchOp(OpKind::Update, s, noMicrobatch), where);
+}
+
+ScheduleBuilder::ScheduleBuilder(std::string name, Sizes sizes) : written(sizes.devices) {
+  assert(sizes.stages <= maxStages && "stages are 16 bits wide");
+  program_.name = std::move(name);
+  program_.stages = sizes.stages;
+  program_.microbatches = sizes.microbatches;
+  program_.devices = sizes.devices;
+}
+
+void ScheduleBuilder::place(const std::function<Device(Stage, Microbatch)> &deviceOf) {
+  program_.placement = {};
+  std::vector<uint32_t> row(program_.stages);
+  for (uint32_t m = 0; m < program_.microbatches; ++m) {
+    for (uint32_t s = 0; s < program_.stages; ++s)
+      row[s] = deviceOf(s, m);
+    program_.placement.addMicrobatch(row);
+  }
+  program_.placement.finish();
+}
+
+void ScheduleBuilder::program(Device device, const std::function<void(DeviceProgram &)> &write) {
+  assert(device < program_.devices && "no such device");
+  DeviceProgram scope(*this, device);
+  write(scope);
+}
+
+void ScheduleBuilder::program(const std::function<void(DeviceProgram &, Device)> &write) {
+  for (Device device = 0; device < program_.devices; ++device)
+    program(device, [&](DeviceProgram &scope) { write(scope, device); });
+}
+
+Program ScheduleBuilder::build(SourceManager *sources) const {
+  Program result = program_;
+  for (const std::source_location &place : places) {
+    Site site;
+    if (sources)
+      if (auto span = sources->addPlace(place.file_name(), place.line(), place.column()))
+        site.span = *span;
+    result.sites.push_back(site);
+  }
+  result.deviceBegin = {0};
+  result.programSpan.resize(result.devices);
+  for (const std::vector<Written> &ops : written) {
+    for (const Written &entry : ops) {
+      result.ops.push_back(entry.op);
+      result.siteOf.push_back(entry.site);
+      result.frameOf.push_back(0);
+    }
+    result.deviceBegin.push_back(result.size());
+  }
+  return result;
+}
+
+} // namespace sluice

@@ -1,0 +1,138 @@
+#include "IR/Program.h"
+
+#include <algorithm>
+#include <cassert>
+#include <fmt/format.h>
+
+namespace sluice {
+
+llvm::StringRef name(OpKind kind) {
+  static constexpr const char *names[opKindCount] = {
+      "forward", "backward", "backward_input", "backward_weight", "recompute", "drop", "zero", "reduce",
+      "update"};
+  return names[static_cast<unsigned>(kind)];
+}
+
+llvm::StringRef name(EdgeKind kind) {
+  static constexpr const char *names[] = {"activation", "gradient", "saved", "half", "contribution", "order"};
+  return names[static_cast<unsigned>(kind)];
+}
+
+std::string str(const Op &op) {
+  if (!op.hasMicrobatch())
+    return fmt::format("{}({})", name(op.kind).str(), op.stage);
+  return fmt::format("{}({}, {})", name(op.kind).str(), op.stage, op.microbatch);
+}
+
+uint32_t Program::deviceOf(OpId op) const {
+  auto after = std::upper_bound(deviceBegin.begin(), deviceBegin.end(), op);
+  return static_cast<uint32_t>(after - deviceBegin.begin()) - 1;
+}
+
+std::vector<std::pair<std::string, int64_t>> Program::loopsOf(OpId op) const {
+  std::vector<std::pair<std::string, int64_t>> loops;
+  if (siteOf.empty())
+    return loops;
+  const std::vector<std::string> &names = nests[sites[siteOf[op]].nest];
+  uint32_t frame = frameOf[op];
+  for (size_t depth = names.size(); depth > 0; --depth) {
+    loops.emplace_back(names[depth - 1], frames[frame].value);
+    frame = frames[frame].parent;
+  }
+  std::reverse(loops.begin(), loops.end());
+  return loops;
+}
+
+std::vector<uint32_t> Program::stagesOn(uint32_t device) const {
+  std::vector<uint32_t> result;
+  for (uint32_t s = 0; s < stages; ++s)
+    for (uint32_t row = 0; row < placement.rowCount(); ++row)
+      if (placement.inRow(row, s) == device) {
+        result.push_back(s);
+        break;
+      }
+  return result;
+}
+
+std::vector<uint32_t> Program::devicesOf(uint32_t stage) const {
+  std::vector<uint32_t> result;
+  for (uint32_t row = 0; row < placement.rowCount(); ++row)
+    if (uint32_t device = placement.inRow(row, stage); device != noDevice)
+      result.push_back(device);
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+bool equal(const Program &a, const Program &b) {
+  if (a.stages != b.stages || a.microbatches != b.microbatches || a.devices != b.devices ||
+      a.deviceBegin != b.deviceBegin || a.ops != b.ops)
+    return false;
+  for (uint32_t m = 0; m < a.microbatches; ++m)
+    for (uint32_t s = 0; s < a.stages; ++s)
+      if (a.placement.at(s, m) != b.placement.at(s, m))
+        return false;
+  return true;
+}
+
+ProgramIndex::ProgramIndex(const Program &program) : microbatches(program.microbatches) {
+  const size_t pairs = static_cast<size_t>(program.stages) * microbatches;
+  forwards.assign(pairs, noOp);
+  backwards.assign(pairs, noOp);
+  for (OpId id = 0; id < program.size(); ++id) {
+    const Op &op = program.ops[id];
+    std::vector<OpId> *column = nullptr;
+    switch (op.kind) {
+    case OpKind::Forward:
+      column = &forwards;
+      break;
+    case OpKind::Backward:
+    case OpKind::BackwardInput:
+      column = &backwards;
+      break;
+    case OpKind::BackwardWeight:
+      column = &weightHalves;
+      break;
+    case OpKind::Recompute:
+      column = &recomputes;
+      break;
+    default:
+      continue;
+    }
+    if (column->empty())
+      column->assign(pairs, noOp);
+    OpId &cell = (*column)[op.stage * microbatches + op.microbatch];
+    if (cell == noOp)
+      cell = id;
+  }
+}
+
+Inputs inputsOf(const Program &program, const ProgramIndex &index, const Op &op) {
+  Inputs inputs;
+  const uint32_t s = op.stage, m = op.microbatch;
+  switch (op.kind) {
+  case OpKind::Forward:
+    if (s > 0)
+      inputs.add(EdgeKind::Activation, index.forward(s - 1, m));
+    break;
+  case OpKind::Backward:
+  case OpKind::BackwardInput: {
+    if (s + 1 < program.stages)
+      inputs.add(EdgeKind::Gradient, index.backward(s + 1, m));
+    OpId recomputed = index.recompute(s, m);
+    inputs.add(EdgeKind::Saved, recomputed == noOp ? index.forward(s, m) : recomputed);
+    break;
+  }
+  case OpKind::BackwardWeight:
+    inputs.add(EdgeKind::Half, index.backward(s, m));
+    break;
+  case OpKind::Recompute:
+    inputs.add(EdgeKind::Saved, index.forward(s, m));
+    break;
+  default:
+    break;
+  }
+  return inputs;
+}
+
+} // namespace sluice

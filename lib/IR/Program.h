@@ -1,0 +1,178 @@
+// The dependency IR: every schedule, whatever it was written in, becomes one Program. Ops lie device by
+// device in program order as flat columns; op ids are dense, so `deviceBegin[d] + i` is the i-th op of
+// device d. Edges between ops are not stored but found through ProgramIndex and Placement: they are
+// functions of (stage, microbatch), which keeps the IR at 16 bytes an op and a walk at streaming speed.
+#pragma once
+
+#include "IR/StageTable.h"
+#include "Support/Source.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+using OpId = uint32_t;
+inline constexpr OpId noOp = ~0u;
+inline constexpr uint32_t noMicrobatch = ~0u;
+inline constexpr uint32_t noDevice = ~0u;
+/// Stages are 16 bits wide in an op.
+inline constexpr uint32_t maxStages = 1u << 16;
+inline constexpr uint64_t maxOps = 0xffff'fffe;
+
+enum class OpKind : uint8_t {
+  Forward,
+  Backward,       ///< Both gradients at once.
+  BackwardInput,  ///< The half that the stage before waits for.
+  BackwardWeight, ///< The half that only the update waits for.
+  Recompute,
+  Drop,
+  Zero,
+  Reduce,
+  Update,
+};
+inline constexpr unsigned opKindCount = 9;
+llvm::StringRef name(OpKind kind);
+
+/// Bits of Op::flags.
+enum OpFlag : uint8_t {
+  KeepInput = 1,       ///< forward: only the stage input stays. drop: the input stays.
+  KeepNothing = 2,     ///< forward: nothing stays.
+  Replay = 4,          ///< recompute: the random state of the forward is restored.
+  OverlapFirst = 8,    ///< First member of an overlap; the members follow each other.
+  OverlapFollower = 16 ///< A later member: starts and ends with the first.
+};
+
+struct Op {
+  OpKind kind;
+  uint8_t flags = 0;
+  uint16_t stage = 0;
+  uint32_t microbatch = noMicrobatch; ///< noMicrobatch for zero, reduce, update.
+
+  bool has(OpFlag flag) const { return flags & flag; }
+  bool isCompute() const { return kind <= OpKind::Recompute; }
+  bool isUseful() const { return kind <= OpKind::BackwardWeight; }
+  bool hasMicrobatch() const { return kind <= OpKind::Drop; }
+  friend bool operator==(const Op &, const Op &) = default;
+};
+static_assert(sizeof(Op) == 8);
+
+/// `forward(2, 5)`, `reduce(0)`: the name used in findings.
+std::string str(const Op &op);
+
+/// A statement (or table cell) that ops were expanded from, and the loops around it.
+struct Site {
+  Span span;
+  uint32_t nest = 0; ///< Into Program::nests.
+};
+
+/// One turn of one loop: `value` of the innermost loop variable, and the turn of the loop around it.
+/// A frame's depth equals the length of its site's nest. Frame 0 is "in no loop".
+struct Frame {
+  uint32_t parent = 0;
+  int32_t value = 0;
+};
+
+struct Program {
+  std::string name;
+  uint32_t stages = 0, microbatches = 0, devices = 0;
+  /// Device of (stage, microbatch); noDevice where nothing is placed (an 801 finding).
+  StageTable<uint32_t> placement;
+
+  std::vector<uint32_t> deviceBegin; ///< devices + 1 offsets into the columns below.
+  std::vector<Op> ops;
+  std::vector<uint32_t> siteOf;  ///< Per op, into `sites`.
+  std::vector<uint32_t> frameOf; ///< Per op, into `frames`.
+
+  std::vector<Site> sites;
+  std::vector<std::vector<std::string>> nests = {{}}; ///< Names of loop variables, outermost first.
+  std::vector<Frame> frames = {{}};
+  /// Span of each device's program (its `device` block, table row or timetable).
+  std::vector<Span> programSpan;
+  Span span; ///< The schedule's name where it is declared.
+
+  uint32_t size() const { return static_cast<uint32_t>(ops.size()); }
+  llvm::ArrayRef<Op> opsOf(uint32_t device) const {
+    return llvm::ArrayRef(ops).slice(deviceBegin[device], deviceBegin[device + 1] - deviceBegin[device]);
+  }
+  /// Device whose program holds `op`; a binary search.
+  uint32_t deviceOf(OpId op) const;
+  uint32_t deviceOf(uint32_t stage, uint32_t microbatch) const { return placement.at(stage, microbatch); }
+  Span spanOf(OpId op) const { return siteOf.empty() ? Span{} : sites[siteOf[op]].span; }
+  /// `m = 5` and its enclosing loops' values, outermost first.
+  std::vector<std::pair<std::string, int64_t>> loopsOf(OpId op) const;
+  /// First op after the overlap (or single op) that starts at `op`.
+  OpId groupEnd(OpId op) const {
+    OpId end = op + 1;
+    while (end < size() && ops[end].has(OverlapFollower))
+      ++end;
+    return end;
+  }
+  /// Stages with a copy on `device`, ascending.
+  std::vector<uint32_t> stagesOn(uint32_t device) const;
+  /// Devices with a copy of `stage`, ascending.
+  std::vector<uint32_t> devicesOf(uint32_t stage) const;
+};
+
+/// Same sizes, placement and ops; spans and loop indices may differ.
+bool equal(const Program &a, const Program &b);
+
+/// Where each (stage, microbatch) has its ops: the typed edges in both directions. Row-major by stage.
+/// Of repeated ops (rule 203) the first counts. Columns no op of that kind needs stay empty.
+struct ProgramIndex {
+  explicit ProgramIndex(const Program &program);
+
+  OpId forward(uint32_t s, uint32_t m) const { return at(forwards, s, m); }
+  /// The backward or input half: what makes the input gradient.
+  OpId backward(uint32_t s, uint32_t m) const { return at(backwards, s, m); }
+  /// The weight half; noOp where the backward is whole.
+  OpId weightHalf(uint32_t s, uint32_t m) const { return at(weightHalves, s, m); }
+  /// The backward or weight half: what makes the weight gradient's contribution.
+  OpId contribution(uint32_t s, uint32_t m) const {
+    OpId half = weightHalf(s, m);
+    return half == noOp ? backward(s, m) : half;
+  }
+  OpId recompute(uint32_t s, uint32_t m) const { return at(recomputes, s, m); }
+
+private:
+  OpId at(const std::vector<OpId> &column, uint32_t s, uint32_t m) const {
+    return column.empty() ? noOp : column[static_cast<size_t>(s) * microbatches + m];
+  }
+  size_t microbatches;
+  std::vector<OpId> forwards, backwards, weightHalves, recomputes;
+};
+
+/// A typed edge of the IR: why `to` may not start before `from` has ended (and, across devices, arrived).
+enum class EdgeKind : uint8_t {
+  Activation,   ///< forward s -> forward s + 1
+  Gradient,     ///< backward s + 1 -> backward s
+  Saved,        ///< forward or recompute -> backward of the same microbatch
+  Half,         ///< input half -> weight half
+  Contribution, ///< weight gradient -> reduce -> update
+  Order,        ///< program order on a device
+};
+llvm::StringRef name(EdgeKind kind);
+
+struct Edge {
+  EdgeKind kind;
+  OpId from;
+};
+/// Prerequisites of `op` that carry data (all kinds but Order and Contribution): at most three. A last
+/// stage's backward has no Gradient edge; missing producers give no edge.
+struct Inputs {
+  std::array<Edge, 3> edges;
+  unsigned count = 0;
+  void add(EdgeKind kind, OpId from) {
+    if (from != noOp)
+      edges[count++] = {kind, from};
+  }
+  const Edge *begin() const { return edges.data(); }
+  const Edge *end() const { return edges.data() + count; }
+};
+Inputs inputsOf(const Program &program, const ProgramIndex &index, const Op &op);
+
+} // namespace sluice

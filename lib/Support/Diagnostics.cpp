@@ -1,0 +1,110 @@
+#include "Support/Diagnostics.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace sluice {
+
+llvm::StringRef name(Severity severity) {
+  switch (severity) {
+  case Severity::Note:
+    return "note";
+  case Severity::Warning:
+    return "warning";
+  case Severity::Error:
+    return "error";
+  }
+  return "";
+}
+
+static constexpr RuleInfo table[] = {
+#define RULE(number, identifier, name, severity, message)                                                    \
+  {Rule::identifier, number, #identifier, name, Severity::severity, message},
+#include "Support/Diagnostics.def"
+};
+
+llvm::ArrayRef<RuleInfo> allRules() { return table; }
+
+const RuleInfo &info(Rule rule) {
+  const auto *found = llvm::find_if(table, [&](const RuleInfo &row) { return row.rule == rule; });
+  assert(found != std::end(table));
+  return *found;
+}
+
+const RuleInfo *findRule(llvm::StringRef nameOrNumber) {
+  unsigned number = 0;
+  bool isNumber = !nameOrNumber.getAsInteger(10, number);
+  for (const RuleInfo &row : table)
+    if (isNumber ? row.number == number : row.name == nameOrNumber)
+      return &row;
+  return nullptr;
+}
+
+std::string fill(llvm::StringRef pattern, const Values &values) {
+  std::string text;
+  while (!pattern.empty()) {
+    auto [literal, rest] = pattern.split('{');
+    text += literal;
+    if (rest.empty())
+      break;
+    auto [key, after] = rest.split('}');
+    auto value = llvm::find_if(values, [&](const auto &entry) { return entry.first == key; });
+    assert(value != values.end() && "a placeholder without a value");
+    if (value != values.end())
+      text += value->second;
+    pattern = after;
+  }
+  return text;
+}
+
+Finding &Diagnostics::report(Rule rule, Span span, const Values &values) {
+  const RuleInfo &row = info(rule);
+  auto changed = severities.find(rule);
+  Finding finding{rule, changed == severities.end() ? row.severity : changed->second,
+                  fill(row.message, values), span, schedule, {}, {}, {}, {}, {}, {}};
+  list.push_back(std::move(finding));
+  return list.back();
+}
+
+void Diagnostics::allow(Rule rule, std::string inSchedule, Span where, std::string reason) {
+  allowances.push_back({rule, std::move(inSchedule), where, std::move(reason)});
+}
+
+bool Diagnostics::hasErrors() const {
+  return llvm::any_of(list, [](const Finding &f) { return f.severity == Severity::Error; });
+}
+
+unsigned Diagnostics::finish() {
+  unsigned allowed = 0;
+  std::vector<bool> used(allowances.size());
+  llvm::erase_if(list, [&](const Finding &finding) {
+    if (finding.severity == Severity::Error)
+      return false;
+    for (size_t i = 0; i < allowances.size(); ++i) {
+      const Allowance &a = allowances[i];
+      if (a.rule != finding.rule || (!a.schedule.empty() && a.schedule != finding.schedule))
+        continue;
+      used[i] = true;
+      ++allowed;
+      return true;
+    }
+    return false;
+  });
+  for (size_t i = 0; i < allowances.size(); ++i)
+    if (!used[i])
+      report(Rule::UnusedAllow, allowances[i].where, {{"rule", info(allowances[i].rule).name.str()}})
+          .fix.message = "delete it";
+  llvm::stable_sort(list, [](const Finding &a, const Finding &b) {
+    return std::tie(a.span.begin, a.rule) < std::tie(b.span.begin, b.rule);
+  });
+  // Two schedules that share a broken template say the same thing at the same place once.
+  auto same = [](const Finding &a, const Finding &b) {
+    return a.rule == b.rule && a.span == b.span && a.message == b.message && a.device == b.device;
+  };
+  list.erase(std::unique(list.begin(), list.end(), same), list.end());
+  return allowed;
+}
+
+} // namespace sluice
