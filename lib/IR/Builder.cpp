@@ -77,7 +77,9 @@ ScheduleBuilder::ScheduleBuilder(std::string name, Sizes sizes) : written(sizes.
   program_.devices = sizes.devices;
 }
 
-void ScheduleBuilder::place(const std::function<Device(Stage, Microbatch)> &deviceOf) {
+void ScheduleBuilder::place(const std::function<Device(Stage, Microbatch)> &deviceOf,
+                            std::source_location where) {
+  placedAt = where;
   program_.placement = {};
   std::vector<uint32_t> row(program_.stages);
   for (uint32_t m = 0; m < program_.microbatches; ++m) {
@@ -108,6 +110,11 @@ Program ScheduleBuilder::build(SourceManager *sources) const {
         site.span = *span;
     result.sites.push_back(site);
   }
+  if (sources && placedAt)
+    if (auto span = sources->addPlace(placedAt->file_name(), placedAt->line(), placedAt->column())) {
+      result.placeSpans = {*span};
+      result.placedBy = StageTable<uint32_t>(std::vector<uint32_t>(result.stages, 0));
+    }
   result.deviceBegin = {0};
   result.programSpan.resize(result.devices);
   for (const std::vector<Written> &ops : written) {

@@ -12,6 +12,7 @@
 #include "IR/Program.h"
 
 #include <functional>
+#include <optional>
 #include <source_location>
 
 namespace sluice {
@@ -66,7 +67,8 @@ public:
   ScheduleBuilder(std::string name, Sizes sizes);
 
   /// Device of each stage and microbatch; noDevice leaves it unplaced. To call before `program`.
-  void place(const std::function<Device(Stage, Microbatch)> &deviceOf);
+  void place(const std::function<Device(Stage, Microbatch)> &deviceOf,
+             std::source_location where = std::source_location::current());
   /// Writes the program of one device, or of all. A device written twice is appended to.
   void program(Device device, const std::function<void(DeviceProgram &)> &write);
   void program(const std::function<void(DeviceProgram &, Device)> &write);
@@ -83,6 +85,7 @@ private:
   };
   std::vector<std::vector<Written>> written; // per device
   std::vector<std::source_location> places;  // per site
+  std::optional<std::source_location> placedAt;
   std::map<std::pair<std::string, std::pair<unsigned, unsigned>>, uint32_t> siteOf;
 };
 

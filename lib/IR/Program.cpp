@@ -29,6 +29,13 @@ uint32_t Program::deviceOf(OpId op) const {
   return static_cast<uint32_t>(after - deviceBegin.begin()) - 1;
 }
 
+Span Program::placeSpanOf(uint32_t stage, uint32_t microbatch) const {
+  if (uint32_t line = placedBy.empty() ? ~0u : placedBy.at(stage, microbatch); line < placeSpans.size())
+    return placeSpans[line];
+  uint32_t device = placement.empty() ? noDevice : deviceOf(stage, microbatch);
+  return device == noDevice || programSpan.empty() ? span : programSpan[device];
+}
+
 std::vector<std::pair<std::string, int64_t>> Program::loopsOf(OpId op) const {
   std::vector<std::pair<std::string, int64_t>> loops;
   if (siteOf.empty())

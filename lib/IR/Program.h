@@ -82,6 +82,9 @@ struct Program {
   uint32_t stages = 0, microbatches = 0, devices = 0;
   /// Device of (stage, microbatch); noDevice where nothing is placed (an 801 finding).
   StageTable<uint32_t> placement;
+  /// The `place` line of each pair, as an index into `placeSpans`; both empty where none is written.
+  StageTable<uint32_t> placedBy;
+  std::vector<Span> placeSpans;
 
   std::vector<uint32_t> deviceBegin; ///< devices + 1 offsets into the columns below.
   std::vector<Op> ops;
@@ -103,6 +106,8 @@ struct Program {
   uint32_t deviceOf(OpId op) const;
   uint32_t deviceOf(uint32_t stage, uint32_t microbatch) const { return placement.at(stage, microbatch); }
   Span spanOf(OpId op) const { return siteOf.empty() ? Span{} : sites[siteOf[op]].span; }
+  /// The `place` line of a pair, else the program of its device, else the schedule's name.
+  Span placeSpanOf(uint32_t stage, uint32_t microbatch) const;
   /// `m = 5` and its enclosing loops' values, outermost first.
   std::vector<std::pair<std::string, int64_t>> loopsOf(OpId op) const;
   /// First op after the overlap (or single op) that starts at `op`.
