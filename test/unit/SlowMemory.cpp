@@ -1,0 +1,206 @@
+#include "SlowModel.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace sluice::slow {
+
+namespace {
+
+enum class What { Saved, Input, Pending, Output };
+
+/// Something an op of a device makes and a later one frees: live from the start of step `first` to the
+/// end of step `last`.
+struct Item {
+  What what;
+  uint32_t stage, microbatch;
+  int64_t bytes;
+  size_t first, last = std::numeric_limits<size_t>::max();
+};
+
+/// A boundary from another device: live from the start of its transfer until `consumer` takes it over at
+/// its start, or frees it at its end.
+struct Received {
+  int64_t bytes, from;
+  size_t consumer;
+  bool untilEnd;
+};
+
+struct Live {
+  const Program &program;
+  const CostModel &costs;
+  const Run &run;
+  uint32_t device;
+  std::vector<Item> items;
+  std::vector<Received> received;
+
+  void open(What what, const Op &op, const StageTable<int64_t> &bytes, size_t step) {
+    items.push_back({what, op.stage, op.microbatch, bytes.at(op.stage, op.microbatch), step});
+  }
+  void close(What what, const Op &op, size_t step) {
+    for (Item &item : items)
+      if (item.what == what && item.stage == op.stage && item.microbatch == op.microbatch &&
+          item.last == std::numeric_limits<size_t>::max())
+        item.last = step;
+  }
+  void apply(const Op &op, size_t step);
+  void receive(const Op &op, size_t step);
+  bool isLive(const Item &item, int64_t time) const;
+  bool isLive(const Received &boundary, int64_t time) const;
+  int64_t workspace(const Step &step) const;
+  int64_t during(size_t step) const;
+  int64_t at(int64_t time) const;
+};
+
+} // namespace
+
+void Live::apply(const Op &op, size_t step) {
+  const bool isLast = op.stage + 1u == program.stages;
+  switch (op.kind) {
+  case OpKind::Forward:
+    if (op.has(KeepInput))
+      open(What::Input, op, costs.keptInput, step);
+    else if (!op.has(KeepNothing))
+      open(What::Saved, op, costs.activation, step);
+    if (isLast)
+      open(What::Output, op, costs.boundary, step);
+    break;
+  case OpKind::Recompute:
+    close(What::Input, op, step);
+    open(What::Saved, op, costs.activation, step);
+    break;
+  case OpKind::Backward:
+    close(What::Saved, op, step);
+    close(What::Output, op, step);
+    break;
+  case OpKind::BackwardInput:
+    close(What::Saved, op, step);
+    close(What::Output, op, step);
+    open(What::Pending, op, costs.pending, step);
+    break;
+  case OpKind::BackwardWeight:
+    close(What::Pending, op, step);
+    break;
+  case OpKind::Drop:
+    close(What::Saved, op, step);
+    if (op.has(KeepInput))
+      open(What::Input, op, costs.keptInput, step);
+    else
+      close(What::Input, op, step);
+    break;
+  default:
+    break;
+  }
+}
+
+/// A message starts to travel when its producer ends.
+void Live::receive(const Op &op, size_t step) {
+  const bool isForward = op.kind == OpKind::Forward;
+  if (!isForward && op.kind != OpKind::Backward && op.kind != OpKind::BackwardInput)
+    return;
+  if (isForward ? op.stage == 0 : op.stage + 1u == program.stages)
+    return;
+  const uint32_t from = isForward ? op.stage - 1u : op.stage + 1u;
+  if (program.deviceOf(from, op.microbatch) == device)
+    return;
+  for (OpId id = 0; id < program.size(); ++id) {
+    const Op &other = program.ops[id];
+    bool produces = isForward ? other.kind == OpKind::Forward
+                              : other.kind == OpKind::Backward || other.kind == OpKind::BackwardInput;
+    // Activation and gradient of an edge have the size of the boundary they cross.
+    uint32_t edge = isForward ? from : op.stage;
+    if (produces && other.stage == from && other.microbatch == op.microbatch)
+      received.push_back({costs.boundary.at(edge, op.microbatch), run.steps[run.stepOf[id]].finish, step,
+                          !isForward || op.has(KeepNothing)});
+  }
+}
+
+bool Live::isLive(const Item &item, int64_t time) const {
+  return run.steps[item.first].start <= time &&
+         (item.last == std::numeric_limits<size_t>::max() || time < run.steps[item.last].finish);
+}
+
+bool Live::isLive(const Received &boundary, int64_t time) const {
+  const Step &consumer = run.steps[boundary.consumer];
+  return boundary.from <= time && time < (boundary.untilEnd ? consumer.finish : consumer.start);
+}
+
+/// What is needed only while ops run: each member of an overlap needs its own.
+int64_t Live::workspace(const Step &step) const {
+  int64_t bytes = 0;
+  for (OpId id = step.first; id < step.endOp; ++id)
+    bytes += costs.workspace[program.ops[id].stage];
+  return bytes;
+}
+
+/// Live bytes while `step` runs, in the device's own order: an op that takes no time still allocates
+/// before it frees.
+int64_t Live::during(size_t step) const {
+  int64_t bytes = workspace(run.steps[step]);
+  for (const Item &item : items)
+    if (item.first <= step && step <= item.last)
+      bytes += item.bytes;
+  for (const Received &boundary : received)
+    if (boundary.from <= run.steps[step].start &&
+        (step < boundary.consumer || (step == boundary.consumer && boundary.untilEnd)))
+      bytes += boundary.bytes;
+  return bytes;
+}
+
+/// Live bytes right after `time`, when a transfer to this device has just started.
+int64_t Live::at(int64_t time) const {
+  int64_t bytes = 0;
+  for (const Step &step : run.steps)
+    if (step.device == device && step.start <= time && time < step.finish)
+      bytes += workspace(step);
+  for (const Item &item : items)
+    bytes += isLive(item, time) ? item.bytes : 0;
+  for (const Received &boundary : received)
+    bytes += isLive(boundary, time) ? boundary.bytes : 0;
+  return bytes;
+}
+
+/// Pairs of stage and microbatch with one of `kinds` live, the most over the device's steps.
+static int64_t peakPairs(const Live &live, const std::vector<size_t> &steps, const std::set<What> &kinds) {
+  size_t peak = 0;
+  for (size_t step : steps) {
+    std::set<std::pair<uint32_t, uint32_t>> pairs;
+    for (const Item &item : live.items)
+      if (kinds.count(item.what) && item.first <= step && step <= item.last)
+        pairs.insert({item.stage, item.microbatch});
+    peak = std::max(peak, pairs.size());
+  }
+  return static_cast<int64_t>(peak);
+}
+
+void measureLive(const Program &program, const CostModel &costs, const Run &run, Figures &figures) {
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    Live live{program, costs, run, device, {}, {}};
+    std::vector<size_t> steps;
+    for (size_t step = 0; step < run.steps.size(); ++step)
+      if (run.steps[step].device == device)
+        steps.push_back(step);
+    for (size_t step : steps)
+      for (OpId id = run.steps[step].first; id < run.steps[step].endOp; ++id) {
+        live.apply(program.ops[id], step);
+        live.receive(program.ops[id], step);
+      }
+    DeviceFigures &own = figures.devices[device];
+    own.peakActivation = peakPairs(live, steps, {What::Saved, What::Pending});
+    own.peakSaved = peakPairs(live, steps, {What::Saved});
+    own.peakPending = peakPairs(live, steps, {What::Pending});
+    for (size_t step : steps)
+      own.peakMemory = std::max(own.peakMemory, live.during(step));
+    figures.transfers += static_cast<int64_t>(live.received.size());
+    for (const Received &boundary : live.received)
+      figures.bytesMoved += boundary.bytes;
+    for (const Received &boundary : live.received)
+      own.peakMemory = std::max(own.peakMemory, live.at(boundary.from));
+    for (uint32_t stage : program.stagesOn(device))
+      own.peakMemory += costs.weights[stage] + costs.gradients[stage] + costs.optimizerState[stage];
+    own.peakMemory += costs.reserved.empty() ? 0 : costs.reserved[device];
+  }
+}
+
+} // namespace sluice::slow

@@ -1,0 +1,276 @@
+#include "SlowModel.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace sluice::slow {
+
+bool Verdict::fails(unsigned rule) const {
+  return std::any_of(failing.begin(), failing.end(), [&](const Fault &fault) { return fault.rule == rule; });
+}
+
+bool Verdict::isLegal() const {
+  return std::all_of(failing.begin(), failing.end(), [](const Fault &fault) { return fault.rule == 209; });
+}
+
+namespace {
+
+/// What a device holds of one stage and microbatch.
+enum class State { None, Input, Saved, Half, Gone, Done };
+
+using Pair = std::pair<uint32_t, uint32_t>; ///< Stage, microbatch.
+
+/// One device program, walked twice: `before` looks for what an op needs, `apply` changes the states.
+struct Walk {
+  const Program &program;
+  uint32_t device;
+  std::set<Fault> &failing;
+  std::map<Pair, State> state;
+  /// How often each kind has run; `backward` and `backward_input` are one kind.
+  std::map<std::tuple<OpKind, uint32_t, uint32_t>, int> ran;
+
+  State stateOf(const Op &op) const {
+    auto found = state.find({op.stage, op.microbatch});
+    return found == state.end() ? State::None : found->second;
+  }
+  void fault(unsigned rule, const Op &op) { failing.insert({rule, op.stage, op.microbatch}); }
+  bool hasRun(OpKind kind, uint32_t stage, uint32_t microbatch) const {
+    return ran.count({kind, stage, microbatch}) != 0;
+  }
+  void checkState(const Op &op, const std::set<OpKind> &made);
+  void checkNeighbour(const Op &op, OpId first, OpId end);
+  void apply(const Op &op);
+  void run();
+};
+
+} // namespace
+
+static OpKind kindOf(const Op &op) { return op.kind == OpKind::BackwardInput ? OpKind::Backward : op.kind; }
+
+static bool standsHere(const Program &program, uint32_t device, const Op &op) {
+  if (op.hasMicrobatch())
+    return program.deviceOf(op.stage, op.microbatch) == device;
+  std::vector<uint32_t> stages = program.stagesOn(device);
+  return std::find(stages.begin(), stages.end(), op.stage) != stages.end();
+}
+
+/// State in which an op may run, and the rule where it is another one.
+static std::pair<std::set<State>, unsigned> allowed(OpKind kind) {
+  switch (kind) {
+  case OpKind::Forward:
+    return {{State::None}, 203};
+  case OpKind::Recompute:
+    return {{State::Input}, 208};
+  case OpKind::BackwardWeight:
+    return {{State::Half}, 207};
+  case OpKind::Drop:
+    return {{State::Input, State::Saved}, 206};
+  default:
+    return {{State::Saved}, 206};
+  }
+}
+
+/// `made`: kinds of the same stage and microbatch among the other members of the overlap.
+void Walk::checkState(const Op &op, const std::set<OpKind> &made) {
+  auto [states, rule] = allowed(op.kind);
+  bool dependsOnOverlap = false;
+  if (op.kind == OpKind::Recompute)
+    dependsOnOverlap = made.count(OpKind::Forward);
+  else if (op.kind == OpKind::BackwardWeight)
+    dependsOnOverlap = made.count(OpKind::Backward);
+  else if (op.kind != OpKind::Forward)
+    dependsOnOverlap = made.count(OpKind::Forward) || made.count(OpKind::Recompute);
+  if (made.count(kindOf(op)) || hasRun(kindOf(op), op.stage, op.microbatch))
+    return fault(203, op);
+  if (states.count(stateOf(op)))
+    return;
+  if (op.kind == OpKind::Recompute && stateOf(op) == State::Saved)
+    return fault(203, op);
+  fault(dependsOnOverlap ? 210 : rule, op);
+}
+
+/// A producer on this device must stand earlier; one on another device is the cycle's affair.
+void Walk::checkNeighbour(const Op &op, OpId first, OpId end) {
+  OpKind kind = kindOf(op);
+  if (kind != OpKind::Forward && kind != OpKind::Backward)
+    return;
+  if (kind == OpKind::Forward ? op.stage == 0 : op.stage + 1u == program.stages)
+    return;
+  const uint32_t stage = kind == OpKind::Forward ? op.stage - 1u : op.stage + 1u;
+  if (program.deviceOf(stage, op.microbatch) != device || hasRun(kind, stage, op.microbatch))
+    return;
+  for (OpId id = first; id < program.deviceBegin[device + 1]; ++id) {
+    const Op &other = program.ops[id];
+    if (kindOf(other) == kind && other.stage == stage && other.microbatch == op.microbatch)
+      return fault(id < end ? 210 : kind == OpKind::Forward ? 204 : 205, op);
+  }
+}
+
+void Walk::apply(const Op &op) {
+  ++ran[{kindOf(op), op.stage, op.microbatch}];
+  if (!allowed(op.kind).first.count(stateOf(op)))
+    return;
+  State &now = state[{op.stage, op.microbatch}];
+  switch (op.kind) {
+  case OpKind::Forward:
+    now = op.has(KeepInput) ? State::Input : op.has(KeepNothing) ? State::Gone : State::Saved;
+    break;
+  case OpKind::Recompute:
+    now = State::Saved;
+    break;
+  case OpKind::BackwardInput:
+    now = State::Half;
+    break;
+  case OpKind::Drop:
+    now = op.has(KeepInput) ? State::Input : State::Gone;
+    break;
+  default:
+    now = State::Done;
+  }
+}
+
+void Walk::run() {
+  for (OpId first = program.deviceBegin[device], end; first < program.deviceBegin[device + 1]; first = end) {
+    end = first + 1;
+    while (end < program.deviceBegin[device + 1] && program.ops[end].has(OverlapFollower))
+      ++end;
+    for (OpId id = first; id < end; ++id) {
+      const Op &op = program.ops[id];
+      if (!op.hasMicrobatch() || !standsHere(program, device, op))
+        continue;
+      std::set<OpKind> made;
+      for (OpId other = first; other < end; ++other)
+        if (other != id && program.ops[other].stage == op.stage &&
+            program.ops[other].microbatch == op.microbatch)
+          made.insert(kindOf(program.ops[other]));
+      checkState(op, made);
+      checkNeighbour(op, first, end);
+    }
+    for (OpId id = first; id < end; ++id)
+      if (program.ops[id].hasMicrobatch() && standsHere(program, device, program.ops[id]))
+        apply(program.ops[id]);
+  }
+  for (uint32_t stage = 0; stage < program.stages; ++stage)
+    for (uint32_t microbatch = 0; microbatch < program.microbatches; ++microbatch) {
+      if (program.deviceOf(stage, microbatch) != device)
+        continue;
+      if (!hasRun(OpKind::Forward, stage, microbatch))
+        failing.insert({201, stage, microbatch});
+      else if (state[{stage, microbatch}] != State::Done)
+        failing.insert({202, stage, microbatch});
+    }
+}
+
+namespace {
+
+/// The gradient accumulator of one stage's copy on one device, through its program.
+struct Accumulator {
+  const Program &program;
+  const CostModel &costs;
+  uint32_t device, stage;
+  std::set<Fault> &failing;
+  bool anyUpdate = false, anyReduce = false; ///< Of any stage on any device.
+
+  void fault(unsigned rule) { failing.insert({rule, stage, noMicrobatch}); }
+  void run();
+};
+
+} // namespace
+
+void Accumulator::run() {
+  const size_t copies = program.devicesOf(stage).size();
+  const bool isIdentity = copies == 1 && costs.replicas == 1;
+  const bool mustReduce = copies > 1 || (costs.replicas ? *costs.replicas > 1 : anyReduce);
+  std::vector<int> covered; // reductions over each contribution that no update has used
+  bool updated = false, reduced = false;
+  for (const Op &op : program.opsOf(device)) {
+    if (op.stage != stage || !standsHere(program, device, op))
+      continue;
+    if (op.kind == OpKind::Backward || op.kind == OpKind::BackwardWeight) {
+      if (updated && !costs.asynchronous)
+        fault(506);
+      if (reduced && !costs.asynchronous && !isIdentity)
+        fault(502);
+      covered.push_back(0);
+    } else if (op.kind == OpKind::Reduce) {
+      for (int &times : covered)
+        if (times++ > 0 && !isIdentity)
+          fault(503);
+      reduced = true;
+    } else if (op.kind == OpKind::Update) {
+      if (covered.empty())
+        fault(514);
+      if (mustReduce && std::count(covered.begin(), covered.end(), 0) > 0)
+        fault(reduced ? 502 : 501);
+      covered.clear();
+      updated = true;
+      reduced = reduced && !costs.asynchronous;
+    }
+  }
+  if (anyUpdate && !updated && !covered.empty())
+    fault(505);
+}
+
+/// Of the rules that fail for one pair, or for one stage, the one that comes first names the cause.
+static unsigned firstCause(const std::set<unsigned> &rules) {
+  for (unsigned rule : {801, 802, 201, 203, 204, 205, 207, 208, 206, 210, 202, 505, 514, 506, 502, 503, 501})
+    if (rules.count(rule))
+      return rule;
+  return 0;
+}
+
+static void blame(Verdict &verdict) {
+  std::map<Pair, std::set<unsigned>> ofPair;
+  std::map<uint32_t, std::set<unsigned>> ofStage;
+  std::set<uint32_t> faultyStages;
+  for (const Fault &fault : verdict.failing) {
+    if (fault.rule == 302 || fault.rule == 304)
+      verdict.blamed.insert(fault.rule);
+    else if (fault.microbatch == noMicrobatch)
+      ofStage[fault.stage].insert(fault.rule);
+    else
+      ofPair[{fault.stage, fault.microbatch}].insert(fault.rule);
+    if (fault.microbatch != noMicrobatch && fault.rule != 209)
+      faultyStages.insert(fault.stage);
+  }
+  for (auto &[pair, rules] : ofPair) {
+    if (rules.erase(209))
+      verdict.blamed.insert(209);
+    if (unsigned cause = firstCause(rules))
+      verdict.blamed.insert(cause);
+  }
+  for (auto &[stage, rules] : ofStage)
+    if (!faultyStages.count(stage))
+      verdict.blamed.insert(firstCause(rules));
+}
+
+Verdict judge(const Program &program, const CostModel &costs) {
+  Verdict verdict;
+  for (uint32_t stage = 0; stage < program.stages; ++stage)
+    for (uint32_t microbatch = 0; microbatch < program.microbatches; ++microbatch)
+      if (program.deviceOf(stage, microbatch) == noDevice)
+        verdict.failing.insert({801, stage, microbatch});
+  bool anyUpdate = false, anyReduce = false;
+  for (OpId id = 0; id < program.size(); ++id) {
+    const Op &op = program.ops[id];
+    anyUpdate |= op.kind == OpKind::Update;
+    anyReduce |= op.kind == OpKind::Reduce;
+    if (!standsHere(program, program.deviceOf(id), op))
+      verdict.failing.insert({802, op.stage, op.microbatch});
+    if (op.kind == OpKind::Recompute && !op.has(Replay) && costs.isRandom(op.stage))
+      verdict.failing.insert({209, op.stage, op.microbatch});
+  }
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    Walk{program, device, verdict.failing, {}, {}}.run();
+    for (uint32_t stage : program.stagesOn(device))
+      Accumulator{program, costs, device, stage, verdict.failing, anyUpdate, anyReduce}.run();
+  }
+  if (!run(program, costs, Transfers::Given, Reductions::Local).complete)
+    verdict.failing.insert({302, 0, 0});
+  else if (!run(program, costs).complete)
+    verdict.failing.insert({304, 0, 0});
+  blame(verdict);
+  return verdict;
+}
+
+} // namespace sluice::slow
