@@ -1,0 +1,34 @@
+#include "Timeline/CriticalPath.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+static OpId lastCompute(const Program &program, const Timeline &timeline) {
+  for (uint32_t device = 0; device < program.devices; ++device)
+    for (OpId op = program.deviceBegin[device + 1]; op > program.deviceBegin[device]; --op)
+      if (program.ops[op - 1].isCompute()) {
+        if (timeline.end[op - 1] == timeline.makespan)
+          return op - 1;
+        break;
+      }
+  return noOp;
+}
+
+std::vector<CriticalStep> criticalPath(const Program &program, const ProgramIndex &index,
+                                       const CostModel &costs, const Timeline &timeline) {
+  std::vector<CriticalStep> path;
+  Bindings bindings(program, index, costs, timeline);
+  OpId op = lastCompute(program, timeline);
+  while (op != noOp) {
+    while (program.ops[op].has(OverlapFollower))
+      --op;
+    Binding binding = bindings.of(op);
+    path.push_back({op, bindings.start(op), timeline.end[op], binding.kind, binding.transfer});
+    op = binding.op;
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+} // namespace sluice

@@ -1,0 +1,87 @@
+#include "Timeline/Idle.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+namespace {
+
+/// Time under transfers within [from, to], followed back from the op at `last`, which starts at `to`.
+int64_t transferWithin(const Bindings &bindings, int64_t from, int64_t to, OpId last) {
+  int64_t transferred = 0;
+  while (to > from) {
+    Binding binding = bindings.of(last);
+    if (binding.op == noOp)
+      break;
+    int64_t sent = binding.arrival - binding.transfer;
+    transferred += to - std::max(sent, from);
+    last = binding.op;
+    to = sent > from ? bindings.start(last) : from;
+  }
+  return transferred;
+}
+
+/// The compute ops of a device: [first, last], an overlap by its first op; empty if first > last.
+struct ComputeRange {
+  OpId first, last;
+};
+ComputeRange computeRange(const Program &program, uint32_t device) {
+  OpId first = program.deviceBegin[device], end = program.deviceBegin[device + 1];
+  while (first != end && !program.ops[first].isCompute())
+    ++first;
+  OpId last = end;
+  while (last != first && !program.ops[last - 1].isCompute())
+    --last;
+  return {first, last - 1};
+}
+
+DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeline &timeline,
+                    const Bindings &bindings, uint32_t device) {
+  DeviceTimes times;
+  auto [first, last] = computeRange(program, device);
+  if (first == program.deviceBegin[device + 1]) {
+    times.idle = times.fill = timeline.makespan;
+    return times;
+  }
+  int64_t free = -1; // when the device has ended all before `op`; below 0 before its first compute op
+  OpId next = first;
+  for (OpId op = first; op <= last; op = next) {
+    next = program.ops[op].has(OverlapFirst) ? program.groupEnd(op) : op + 1;
+    int64_t duration = durationOfGroup(costs, &program.ops[op], next - op);
+    int64_t start = timeline.end[op] - duration;
+    times.busy += duration;
+    if (next - op > 1 || program.ops[op].isUseful())
+      times.useful += duration;
+    if (free < 0)
+      times.spanBegin = start;
+    else if (start > free)
+      times.stallTransfer += transferWithin(bindings, free, start, op);
+    free = timeline.end[op];
+  }
+  times.spanEnd = free;
+  times.idle = timeline.makespan - times.busy;
+  times.fill = times.spanBegin;
+  times.drain = timeline.makespan - times.spanEnd;
+  return times;
+}
+
+} // namespace
+
+std::vector<DeviceTimes> deviceTimes(const Program &program, const ProgramIndex &index,
+                                     const CostModel &costs, const Timeline &timeline) {
+  Bindings bindings(program, index, costs, timeline);
+  std::vector<DeviceTimes> result;
+  int64_t mostBusy = 0;
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    result.push_back(timesOf(program, costs, timeline, bindings, device));
+    mostBusy = std::max(mostBusy, result.back().busy);
+  }
+  for (DeviceTimes &times : result) {
+    int64_t wait = times.idle - times.fill - times.drain - times.stallTransfer;
+    times.imbalance = std::min(wait, mostBusy - times.busy);
+    times.stallUpstream = wait - times.imbalance;
+  }
+  return result;
+}
+
+} // namespace sluice

@@ -1,0 +1,30 @@
+// Where the time of each device goes (LANGUAGE.md section 7). busy + idle is the makespan, and idle is the
+// sum of its five parts, exactly. All in CostModel::unit.
+#pragma once
+
+#include "Timeline/Binding.h"
+
+namespace sluice {
+
+struct DeviceTimes {
+  int64_t busy = 0;   ///< All compute ops, recompute included.
+  int64_t useful = 0; ///< Forwards, backwards and their halves; an overlap counts its fused duration.
+  int64_t idle = 0;
+
+  int64_t fill = 0;  ///< Before the first compute op; of a device without one all its time.
+  int64_t drain = 0; ///< After the last.
+  int64_t stallTransfer = 0;
+  int64_t imbalance = 0;
+  int64_t stallUpstream = 0;
+
+  int64_t spanBegin = 0; ///< First compute start.
+  int64_t spanEnd = 0;   ///< Last compute end.
+};
+
+/// One entry a device. Every gap between a device's compute ops is split along the binding chain of the
+/// op that ends it: what lies under a transfer is stallTransfer; of the rest, as much as the device
+/// works less than the busiest one is imbalance, and what remains stallUpstream.
+std::vector<DeviceTimes> deviceTimes(const Program &program, const ProgramIndex &index,
+                                     const CostModel &costs, const Timeline &timeline);
+
+} // namespace sluice
