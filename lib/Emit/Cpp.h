@@ -1,0 +1,37 @@
+// The executor of a schedule as C++: `<name>.h`, which declares the schedule and needs only the runtime's
+// light Schedule.h, and `<name>.cpp`, which holds one row per instruction, slots assigned, with a comment.
+//
+// The same program gives the same bytes: no paths, no time stamps, and the digest is of placement, ops and
+// loss factors, so that a comment edit in the schedule file changes nothing. Everything lives in
+// `<namespace>::<name>`, inside an inline namespace named by the digest: two parameterisations of one
+// schedule link into one program.
+#pragma once
+
+#include "IR/CostModel.h"
+#include "IR/Program.h"
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct EmittedFile {
+  std::string name; ///< `one_f_one_b.h`, or `sluice/Executor.h`: below the output folder.
+  std::string text;
+};
+
+struct CppOptions {
+  std::string name;       ///< Of files and namespace; empty: the program's.
+  std::string nameSpace;  ///< Around it, such as `training::schedules`; may be empty.
+  std::string parameters; ///< `P = 4, M = 8`, for the reader.
+  std::string source;     ///< The schedule file; only the last part of its path is shown.
+  bool withRuntime = false;
+};
+
+/// `program` has been verified; one that cannot run to its end (302, 2xx) gives no files.
+std::vector<EmittedFile> emitCpp(const Program &program, const CostModel &costs, const CppOptions &options);
+
+/// `name` as a C++ identifier: itself, or with an underscore behind it where C++ has it as a keyword.
+std::string cppIdentifier(llvm::StringRef name);
+
+} // namespace sluice

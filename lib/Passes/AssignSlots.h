@@ -1,0 +1,48 @@
+// Lowers a verified program to the tables of an executor: communication placed early, every activation,
+// gradient and pending half in a slot known at compile time.
+//
+// Saved and pending slots are as many as are held at once on the device (the figures peak_saved and
+// peak_pending), boundary slots as many as are held at once and, on devices that send, one more, so that an
+// op can write while the message before it is still under way. An op takes its slots at its start and gives
+// them back at its end, the members of an overlap together; freed slots are reused in the order they were
+// freed. Linear in ops.
+#pragma once
+
+#include "IR/CostModel.h"
+#include "IR/Program.h"
+#include "Runtime/sluice/Schedule.h"
+
+#include <optional>
+
+namespace sluice {
+
+struct DeviceTable {
+  std::vector<runtime::Instruction> rows;
+  uint32_t boundaries = 0, saveds = 0, pendings = 0;
+};
+
+/// A fraction samples(m) / batch, kept apart so that it can be printed exactly.
+struct LossFactor {
+  int64_t numerator = 1, denominator = 1;
+  double value() const { return static_cast<double>(numerator) / static_cast<double>(denominator); }
+};
+
+struct ExecutorTables {
+  uint32_t stages = 0, microbatches = 0;
+  std::vector<DeviceTable> devices;
+  std::vector<runtime::Channel> channels;
+  std::vector<runtime::Copy> copies;
+  std::vector<LossFactor> lossFactors; ///< Per microbatch.
+  runtime::Uses uses{};
+  /// Early communication completes under every model (COMMUNICATION.md, 3).
+  static constexpr runtime::ChannelModels verified{true, true, true};
+};
+
+/// None where the program cannot run to its end, as `inferCommunication`.
+std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs);
+
+/// What the mean loss of each microbatch counts in the loss of the step: samples(m) / batch under `mean over
+/// samples`, 1 / (M replicas) under `mean over microbatches`, samples(m) under `sum`.
+std::vector<LossFactor> lossFactors(const Program &program, const CostModel &costs);
+
+} // namespace sluice

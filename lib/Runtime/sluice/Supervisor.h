@@ -1,0 +1,289 @@
+// Who runs, who waits and for whom: how workers block, how one failure ends them all, and what is said
+// when nothing moves any more. One Supervisor serves one executor; each worker has one Waiter in it.
+//
+// Waiting goes in three stages: spinning while there is a core for every device, yielding, and parking on
+// a condition variable. A worker that finds all workers waiting and no row finished for as long as the
+// limit declares the run stuck; long callbacks are not mistaken for that, since their worker does not wait.
+#pragma once
+
+#include "Schedule.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice::runtime {
+
+/// Why a run ended early. what() is the whole story; the fields name the op for programs. Where a callback
+/// threw, its exception is nested (std::rethrow_if_nested).
+class ExecutionError : public std::runtime_error {
+public:
+  ExecutionError(const std::string &message, std::string schedule, uint32_t device, std::string op,
+                 uint32_t index, uint64_t step)
+      : std::runtime_error(message), schedule(std::move(schedule)), op(std::move(op)), device(device),
+        index(index), step(step) {}
+  std::string schedule, op;
+  uint32_t device, index; ///< Row in the device's table.
+  uint64_t step;
+};
+
+/// `forward(1, 3)`: stage, microbatch.
+inline std::string describe(const Instruction &row) {
+  std::string text(name(row.op));
+  text += '(' + std::to_string(row.stage);
+  if (row.microbatch != noMicrobatch)
+    text += ", " + std::to_string(row.microbatch);
+  return text + ')';
+}
+
+class Supervisor;
+
+/// Where one worker waits. A transport's wait calls `until`; whoever makes the condition true calls `wake`.
+class Waiter {
+public:
+  /// Returns when `ready()` holds (true) or the run is being stopped (false). `ready` is called often, by
+  /// this thread only; it must read atomics.
+  template <class Ready> bool until(Ready &&ready);
+  /// To call from any thread after the condition has been made true by a sequentially consistent store.
+  void wake() {
+    if (!parked.load())
+      return;
+    std::lock_guard lock(mutex);
+    condition.notify_one();
+  }
+
+private:
+  friend class Supervisor;
+  Supervisor *supervisor = nullptr;
+  std::atomic<bool> parked = false;
+  std::mutex mutex;
+  std::condition_variable condition;
+};
+
+class Supervisor {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  Supervisor(const Tables &tables, std::chrono::milliseconds limit)
+      : tables(tables), limit(limit), workers(std::make_unique<Worker[]>(tables.devices.size())),
+        spins(std::thread::hardware_concurrency() > tables.devices.size() ? 20 : 0) {
+    for (uint32_t device = 0; device < tables.devices.size(); ++device)
+      workers[device].waiter.supervisor = this;
+  }
+
+  Waiter &waiter(uint32_t device) { return workers[device].waiter; }
+  bool stopping() const { return stop.load(); }
+
+  /// The worker of `device` begins row `index`.
+  void reach(uint32_t device, uint64_t step, uint32_t index) {
+    workers[device].step.store(step, std::memory_order_relaxed);
+    workers[device].index.store(index, std::memory_order_relaxed);
+  }
+  /// Around a wait: for which row (a started send or receive, or a reduce) and on which devices.
+  void beginWait(uint32_t device, uint32_t row) { workers[device].waitsFor.store(row); }
+  void endWait(uint32_t device) { workers[device].waitsFor.store(nothing); }
+  void finish(uint32_t device) { workers[device].finished.store(true); }
+  void begin() {
+    for (uint32_t device = 0; device < tables.devices.size(); ++device)
+      workers[device].finished.store(false);
+  }
+
+  /// A worker cannot go on: the first one to say so is reported, all others stop at their next wait or row.
+  void fail(uint32_t device, std::exception_ptr reason) {
+    {
+      std::lock_guard lock(mutex);
+      if (!failed) {
+        failed = true;
+        failedDevice = device;
+        failure = std::move(reason);
+      }
+    }
+    stopAll();
+  }
+
+  /// After all workers have ended: throws what went wrong, if anything did.
+  void rethrow() {
+    if (!failed)
+      return;
+    if (!failure)
+      throw error(failedDevice, report);
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception &reason) {
+      std::throw_with_nested(error(failedDevice, reason.what()));
+    } catch (...) {
+      std::throw_with_nested(error(failedDevice, "an exception that is no std::exception"));
+    }
+  }
+
+private:
+  friend class Waiter;
+  static constexpr uint32_t nothing = ~0u;
+  static constexpr uint64_t unknownPosition = ~uint64_t{0};
+  static constexpr unsigned yields = 200;
+
+  struct alignas(64) Worker {
+    std::atomic<uint64_t> step = 0;
+    std::atomic<uint32_t> index = 0, waitsFor = nothing;
+    std::atomic<bool> finished = false;
+    Waiter waiter;
+  };
+
+  void stopAll() {
+    stop.store(true);
+    for (uint32_t device = 0; device < tables.devices.size(); ++device) {
+      std::lock_guard lock(workers[device].waiter.mutex);
+      workers[device].waiter.condition.notify_one();
+    }
+  }
+
+  /// How long a parked worker sleeps before it looks whether anybody still moves.
+  std::chrono::milliseconds patience() const {
+    const std::chrono::milliseconds longest(100), quarter(limit / 4);
+    return limit.count() == 0 ? longest : std::clamp(quarter, std::chrono::milliseconds(1), longest);
+  }
+
+  // Called by parked workers now and then.
+  void checkProgress() {
+    std::lock_guard lock(mutex);
+    bool allWait = true;
+    uint64_t position = 0;
+    for (uint32_t device = 0; device < tables.devices.size(); ++device) {
+      const Worker &worker = workers[device];
+      allWait &= worker.finished.load() || worker.waitsFor.load() != nothing;
+      position += worker.step.load() * tables.devices[device].instructions.size() + worker.index.load();
+    }
+    const Clock::time_point now = Clock::now();
+    if (!allWait || position != lastPosition) {
+      lastPosition = allWait ? position : unknownPosition;
+      lastChange = now;
+    } else if (limit.count() > 0 && now - lastChange >= limit && !failed) {
+      failed = true;
+      report = describeStuck();
+    }
+  }
+  bool isStuck() {
+    std::lock_guard lock(mutex);
+    return failed;
+  }
+
+  /// The device that a waiting worker waits for; of a reduction, the first that has not come to it.
+  uint32_t blockerOf(uint32_t device) const {
+    const Instruction &row = tables.devices[device].instructions[workers[device].waitsFor.load()];
+    if (isSend(row.op))
+      return tables.channels[row.b].to;
+    if (isReceive(row.op))
+      return tables.channels[row.b].from;
+    for (const Copy &copy : tables.copies) {
+      if (copy.stage != row.stage || copy.device == device)
+        continue;
+      const uint32_t other = workers[copy.device].waitsFor.load();
+      const bool isThere = other != nothing &&
+                           tables.devices[copy.device].instructions[other].op == Op::Reduce &&
+                           tables.devices[copy.device].instructions[other].stage == row.stage;
+      if (!isThere)
+        return copy.device;
+    }
+    return device;
+  }
+
+  std::string describeStuck() {
+    std::string text = "no progress for " + std::to_string(limit.count()) + " ms";
+    uint32_t start = nothing;
+    for (uint32_t device = 0; device < tables.devices.size(); ++device) {
+      const Worker &worker = workers[device];
+      text += "\n  device " + std::to_string(device);
+      if (worker.finished.load()) {
+        text += " has finished";
+        continue;
+      }
+      if (start == nothing)
+        start = device;
+      const std::span<const Instruction> rows = tables.devices[device].instructions;
+      text += " at " + describe(rows[worker.index.load()]) + ", row " + std::to_string(worker.index.load()) +
+              ", step " + std::to_string(worker.step.load()) + ", waits for " +
+              describe(rows[worker.waitsFor.load()]) + " with device " + std::to_string(blockerOf(device));
+    }
+    failedDevice = start;
+    return text + describeCycle(start);
+  }
+
+  std::string describeCycle(uint32_t device) const {
+    std::vector<bool> seen(tables.devices.size());
+    while (!workers[device].finished.load() && !seen[device]) {
+      seen[device] = true;
+      device = blockerOf(device);
+    }
+    if (workers[device].finished.load())
+      return "\n  no cycle: device " + std::to_string(device) +
+             " has finished, so what is awaited never comes";
+    std::string text = "\n  cycle: device " + std::to_string(device);
+    uint32_t next = device;
+    do {
+      next = blockerOf(next);
+      text += " -> " + std::to_string(next);
+    } while (next != device);
+    return text;
+  }
+
+  ExecutionError error(uint32_t device, const std::string &reason) const {
+    const uint32_t index = workers[device].index.load();
+    const uint64_t step = workers[device].step.load();
+    std::string schedule(tables.provenance.schedule);
+    std::string op = describe(tables.devices[device].instructions[index]);
+    std::string message = "schedule " + schedule + ", device " + std::to_string(device) + ", " + op +
+                          ", row " + std::to_string(index) + ", step " + std::to_string(step) + ": " + reason;
+    return {message, std::move(schedule), device, std::move(op), index, step};
+  }
+
+  const Tables &tables;
+  const std::chrono::milliseconds limit;
+  std::unique_ptr<Worker[]> workers;
+  const unsigned spins;
+  std::atomic<bool> stop = false;
+
+  std::mutex mutex; // of what follows
+  bool failed = false;
+  uint32_t failedDevice = 0;
+  std::exception_ptr failure; // null: stuck
+  std::string report;
+  uint64_t lastPosition = unknownPosition;
+  Clock::time_point lastChange;
+};
+
+template <class Ready> bool Waiter::until(Ready &&ready) {
+  for (unsigned turn = 0; turn < supervisor->spins; ++turn)
+    if (ready())
+      return true;
+  for (unsigned turn = 0; turn < Supervisor::yields; ++turn) {
+    if (ready())
+      return true;
+    std::this_thread::yield();
+  }
+  std::unique_lock lock(mutex);
+  // `parked` is stored before `ready` is asked again, and the waker stores before it reads `parked`: one of
+  // the two sees the other.
+  parked.store(true);
+  bool isReady = false;
+  while (!(isReady = ready()) && !supervisor->stopping()) {
+    if (condition.wait_for(lock, supervisor->patience()) != std::cv_status::timeout)
+      continue;
+    lock.unlock(); // stopping takes the locks of all waiters
+    supervisor->checkProgress();
+    if (supervisor->isStuck())
+      supervisor->stopAll();
+    lock.lock();
+  }
+  parked.store(false);
+  return isReady;
+}
+
+} // namespace sluice::runtime

@@ -1,0 +1,101 @@
+// The transport between devices that are threads of one process. A message moves by exchanging the
+// sender's boundary with the receiver's, as soon as both have started: nothing is copied or allocated, the
+// two buffers change owners, and a send ends when its receive has started (rendezvous).
+//
+// A channel holds at most as many open requests as its devices have boundary slots, so its queues are
+// allocated once. Both ends lock the channel for the few instructions of a start; waiting reads one atomic.
+#pragma once
+
+#include "Supervisor.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace sluice::runtime {
+
+/// What is sent: named by the op and the stage at the caller's end.
+struct Message {
+  Op op;
+  uint32_t channel, from, to;
+  uint32_t stage, microbatch;
+  uint64_t step;
+};
+
+template <class Boundary> class Threads {
+  struct Pipe;
+
+public:
+  static constexpr ChannelModel channelModel = ChannelModel::rendezvous;
+
+  /// The `number`-th message of a channel; complete when that many have moved.
+  struct Request {
+    Pipe *pipe = nullptr;
+    uint64_t number = 0;
+  };
+
+  void open(const Tables &tables, Supervisor &supervisor) {
+    pipes = std::make_unique<Pipe[]>(tables.channels.size());
+    for (size_t channel = 0; channel < tables.channels.size(); ++channel) {
+      const auto [from, to] = tables.channels[channel];
+      pipes[channel].sends.resize(std::max(1u, tables.devices[from].boundaries));
+      pipes[channel].receives.resize(std::max(1u, tables.devices[to].boundaries));
+      pipes[channel].sender = &supervisor.waiter(from);
+      pipes[channel].receiver = &supervisor.waiter(to);
+    }
+  }
+
+  Request startSend(const Message &message, Boundary &boundary) {
+    Pipe &pipe = pipes[message.channel];
+    std::unique_lock lock(pipe.mutex);
+    const uint64_t number = pipe.sent++;
+    pipe.sends[number % pipe.sends.size()] = &boundary;
+    if (pipe.move()) {
+      lock.unlock();
+      pipe.receiver->wake();
+    }
+    return {&pipe, number};
+  }
+
+  Request startReceive(const Message &message, Boundary &boundary) {
+    Pipe &pipe = pipes[message.channel];
+    std::unique_lock lock(pipe.mutex);
+    const uint64_t number = pipe.received++;
+    pipe.receives[number % pipe.receives.size()] = &boundary;
+    if (pipe.move()) {
+      lock.unlock();
+      pipe.sender->wake();
+    }
+    return {&pipe, number};
+  }
+
+  /// False: the run is being stopped.
+  bool wait(const Request &request, Waiter &waiter) {
+    return waiter.until([&] { return request.pipe->moved.load() > request.number; });
+  }
+
+private:
+  struct alignas(64) Pipe {
+    // Moves every message whose two ends have started; under the lock.
+    bool move() {
+      uint64_t number = moved.load(std::memory_order_relaxed);
+      const uint64_t end = std::min(sent, received);
+      if (number == end)
+        return false;
+      for (; number < end; ++number) {
+        using std::swap;
+        swap(*sends[number % sends.size()], *receives[number % receives.size()]);
+      }
+      moved.store(end);
+      return true;
+    }
+    std::mutex mutex;
+    std::vector<Boundary *> sends, receives; // rings, by number
+    uint64_t sent = 0, received = 0;
+    std::atomic<uint64_t> moved = 0;
+    Waiter *sender = nullptr, *receiver = nullptr;
+  };
+  std::unique_ptr<Pipe[]> pipes;
+};
+
+} // namespace sluice::runtime

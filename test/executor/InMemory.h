@@ -1,0 +1,45 @@
+// Runs the tables of a lowered program without generating and compiling code, so that tests can look at
+// many schedules and damage their tables.
+#pragma once
+
+#include "Passes/AssignSlots.h"
+
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+
+/// Every callback there is: in-memory tables are not known when the test is compiled.
+inline constexpr runtime::Uses allUses{true, true, true, true, true, true, true};
+using AnySchedule = runtime::Schedule<allUses, runtime::ChannelModels{true, true, true}>;
+
+/// The runtime's view of `tables`, which must outlive it.
+class InMemory {
+public:
+  InMemory(std::string name, const ExecutorTables &tables) : name(std::move(name)) {
+    for (const DeviceTable &device : tables.devices)
+      devices.push_back({device.rows, device.boundaries, device.saveds, device.pendings});
+    for (const LossFactor &factor : tables.lossFactors)
+      factors.push_back(factor.value());
+    static_cast<runtime::Tables &>(schedule) = {.provenance = {this->name, "", ""},
+                                                .stages = tables.stages,
+                                                .microbatches = tables.microbatches,
+                                                .devices = devices,
+                                                .channels = tables.channels,
+                                                .copies = tables.copies,
+                                                .lossFactor = factors};
+  }
+  InMemory(const InMemory &) = delete;
+  AnySchedule schedule{};
+
+private:
+  std::string name;
+  std::vector<runtime::Device> devices;
+  std::vector<double> factors;
+};
+
+inline ExecutorTables lower(const Program &program) {
+  return assignSlots(program, CostModel::ofTicks(program.stages)).value();
+}
+
+} // namespace sluice::test

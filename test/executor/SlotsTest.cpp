@@ -1,0 +1,183 @@
+// Where communication is placed, and how many slots a schedule gets.
+#include "InMemory.h"
+#include "Schedules.h"
+
+#include "Passes/InferCommunication.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+using namespace sluice;
+using namespace sluice::test;
+
+namespace {
+
+std::vector<std::string> written(const Program &program, const PlacedCommunication &placed, uint32_t device) {
+  std::vector<std::string> lines;
+  for (const PlacedStep &step : placed.steps[device]) {
+    if (step.kind == PlacedStep::Kind::Run) {
+      lines.push_back(str(program.ops[step.index]));
+      continue;
+    }
+    const PlacedMessage &message = placed.messages[step.index];
+    const bool isSend = step.kind == PlacedStep::Kind::Send;
+    const Op &op = program.ops[isSend ? message.producer : message.consumer];
+    lines.push_back(fmt::format("{}_{}({}, {})", isSend ? "send" : "recv",
+                                message.isGradient ? "gradient" : "activation", op.stage, op.microbatch));
+  }
+  return lines;
+}
+
+/// Runs sends and receives that block under rendezvous; true if every device reaches its end.
+bool completesUnderRendezvous(const ExecutorTables &tables) {
+  std::vector<size_t> at(tables.devices.size());
+  auto front = [&](uint32_t device) -> const runtime::Instruction * {
+    const auto &rows = tables.devices[device].rows;
+    while (at[device] < rows.size() && rows[at[device]].op < runtime::Op::SendActivation)
+      ++at[device];
+    return at[device] < rows.size() ? &rows[at[device]] : nullptr;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (uint32_t sender = 0; sender < tables.devices.size(); ++sender) {
+      const runtime::Instruction *send = front(sender);
+      if (!send || !isSend(send->op))
+        continue;
+      const uint32_t receiver = tables.channels[send->b].to;
+      const runtime::Instruction *receive = front(receiver);
+      if (!receive || !isReceive(receive->op) || receive->b != send->b)
+        continue;
+      EXPECT_EQ(send->microbatch, receive->microbatch);
+      EXPECT_EQ(receive->stage, send->op == runtime::Op::SendActivation ? send->stage + 1 : send->stage - 1);
+      ++at[sender];
+      ++at[receiver];
+      moved = true;
+    }
+  }
+  for (uint32_t device = 0; device < tables.devices.size(); ++device)
+    if (front(device))
+      return false;
+  return true;
+}
+
+std::vector<uint32_t> saveds(const ExecutorTables &tables) {
+  std::vector<uint32_t> counts;
+  for (const DeviceTable &device : tables.devices)
+    counts.push_back(device.saveds);
+  return counts;
+}
+std::vector<uint32_t> pendings(const ExecutorTables &tables) {
+  std::vector<uint32_t> counts;
+  for (const DeviceTable &device : tables.devices)
+    counts.push_back(device.pendings);
+  return counts;
+}
+using Counts = std::vector<uint32_t>;
+
+} // namespace
+
+TEST(InferCommunication, PlacesEarly) {
+  const Program program = oneFOneB(2, 2);
+  const auto placed = inferCommunication(program, ProgramIndex(program));
+  ASSERT_TRUE(placed);
+  EXPECT_EQ(written(program, *placed, 0),
+            (std::vector<std::string>{"forward(0, 0)", "send_activation(0, 0)", "forward(0, 1)",
+                                      "send_activation(0, 1)", "recv_gradient(0, 0)", "backward(0, 0)",
+                                      "recv_gradient(0, 1)", "backward(0, 1)", "reduce(0)", "update(0)"}));
+  EXPECT_EQ(written(program, *placed, 1),
+            (std::vector<std::string>{"recv_activation(1, 0)", "forward(1, 0)", "recv_activation(1, 1)",
+                                      "backward(1, 0)", "send_gradient(1, 0)", "forward(1, 1)",
+                                      "backward(1, 1)", "send_gradient(1, 1)", "reduce(1)", "update(1)"}));
+}
+
+TEST(InferCommunication, CompletesUnderRendezvousWithOneOrderOnBothSides) {
+  for (const TestCase &test : allCases())
+    EXPECT_TRUE(completesUnderRendezvous(lower(test.program))) << test.name;
+}
+
+TEST(InferCommunication, GivesNothingForACyclicOrder) {
+  ScheduleBuilder builder("cyclic", {2, 2, 2});
+  builder.place([](Stage s, Microbatch) { return Device(s); });
+  builder.program(0, [](DeviceProgram &p) {
+    p.forward(0, 0);
+    p.backward(0, 0);
+    p.forward(0, 1);
+    p.backward(0, 1);
+  });
+  builder.program(1, [](DeviceProgram &p) {
+    p.forward(1, 0);
+    p.forward(1, 1);
+    p.backward(1, 0);
+    p.backward(1, 1);
+  });
+  EXPECT_FALSE(assignSlots(builder.build(), CostModel::ofTicks(2)));
+}
+
+TEST(InferCommunication, StagesOnOneDeviceHandOverWithoutMessages) {
+  const ExecutorTables tables = lower(listScheduled(Shape::V, 1, 3, false, 1));
+  EXPECT_TRUE(tables.channels.empty());
+  for (const runtime::Instruction &row : tables.devices[0].rows)
+    EXPECT_FALSE(isSend(row.op) || isReceive(row.op));
+}
+
+TEST(AssignSlots, SavedAreAsManyAsLiveAtOnce) {
+  EXPECT_EQ(saveds(lower(gpipe(4, 8))), (Counts{8, 8, 8, 8}));
+  EXPECT_EQ(saveds(lower(oneFOneB(4, 8))), (Counts{4, 3, 2, 1}));
+  EXPECT_EQ(saveds(lower(oneFOneB(4, 2))), (Counts{2, 2, 2, 1}));
+  EXPECT_EQ(saveds(lower(recomputing(4, 8))), (Counts{1, 1, 1, 1}));
+  EXPECT_EQ(saveds(lower(evaluation(4, 8))), (Counts{0, 0, 0, 0}));
+  EXPECT_EQ(pendings(lower(oneFOneB(4, 8))), (Counts{0, 0, 0, 0}));
+  EXPECT_EQ(pendings(lower(zbH1(4, 8))), (Counts{1, 2, 3, 4}));
+  // An overlap holds what its forward saves beside what its backward reads.
+  EXPECT_EQ(saveds(lower(overlapped(3, 8))), (Counts{6, 4, 2}));
+}
+
+TEST(AssignSlots, SavedAreTheFewestForAnyOrder) {
+  for (const TestCase &test : allCases()) {
+    const ExecutorTables tables = lower(test.program);
+    for (uint32_t device = 0; device < test.program.devices; ++device) {
+      uint32_t live = 0, most = 0;
+      for (uint32_t op = test.program.deviceBegin[device]; op < test.program.deviceBegin[device + 1];) {
+        const uint32_t end = test.program.groupEnd(op);
+        uint32_t freed = 0;
+        for (; op < end; ++op) {
+          const Op &what = test.program.ops[op];
+          live += what.kind == OpKind::Recompute ||
+                  (what.kind == OpKind::Forward && !what.has(KeepInput) && !what.has(KeepNothing));
+          freed += what.kind == OpKind::Backward || what.kind == OpKind::BackwardInput ||
+                   what.kind == OpKind::Drop;
+        }
+        most = std::max(most, live);
+        live -= freed;
+      }
+      EXPECT_EQ(tables.devices[device].saveds, most) << test.name << ", device " << device;
+    }
+  }
+}
+
+TEST(AssignSlots, AllForwardHoldsOutputsAndOneSeed) {
+  // One device: the input of a forward beside all outputs, then a seed beside them; nothing is sent.
+  EXPECT_EQ(lower(gpipe(1, 8)).devices[0].boundaries, 9u);
+}
+
+TEST(AssignSlots, LossFactorsFollowTheGradientContract) {
+  const Program program = gpipe(2, 3);
+  CostModel costs = CostModel::ofTicks(2);
+  auto factors = [&] {
+    std::vector<std::pair<int64_t, int64_t>> result;
+    for (const LossFactor &factor : lossFactors(program, costs))
+      result.emplace_back(factor.numerator, factor.denominator);
+    return result;
+  };
+  using Fractions = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(factors(), (Fractions{{1, 3}, {1, 3}, {1, 3}}));
+  costs.samples = {5, 2, 1};
+  EXPECT_EQ(factors(), (Fractions{{5, 8}, {2, 8}, {1, 8}}));
+  costs.replicas = 2;
+  EXPECT_EQ(factors(), (Fractions{{5, 16}, {2, 16}, {1, 16}}));
+  costs.loss = "mean over microbatches";
+  EXPECT_EQ(factors(), (Fractions{{1, 6}, {1, 6}, {1, 6}}));
+  costs.loss = "sum";
+  EXPECT_EQ(factors(), (Fractions{{5, 1}, {2, 1}, {1, 1}}));
+}
