@@ -1,0 +1,153 @@
+// 304 collective-order and 305 collective-missing: the reductions of stages with copies on several
+// devices. Each call waits for its partners, and calls over the same devices are served in order, so they
+// stick unless those devices issue them equally often and in one order (COMMUNICATION.md, part 1).
+#include "Verify/Faults.h"
+#include "Verify/Order.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace sluice {
+
+namespace {
+/// Calls over one set of devices, per member in program order.
+struct Channel {
+  llvm::ArrayRef<uint32_t> devices;
+  std::vector<std::vector<OpId>> calls;
+};
+} // namespace
+
+static std::vector<Channel> channelsOf(const VerifyContext &context) {
+  const Program &program = context.program;
+  std::vector<Channel> channels;
+  std::map<std::vector<uint32_t>, size_t> known;
+  std::vector<size_t> channelOf(program.stages);
+  for (uint32_t s = 0; s < program.stages; ++s) {
+    llvm::ArrayRef<uint32_t> devices = context.copies.devicesOf(s);
+    auto [found, isNew] = known.try_emplace(devices.vec(), channels.size());
+    if (isNew)
+      channels.push_back({devices, std::vector<std::vector<OpId>>(devices.size())});
+    channelOf[s] = found->second;
+  }
+  for (uint32_t device = 0; device < program.devices; ++device)
+    for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
+      const Op &op = program.ops[id];
+      if (op.kind != OpKind::Reduce || context.copies.count(op.stage) < 2)
+        continue;
+      Channel &channel = channels[channelOf[op.stage]];
+      channel.calls[llvm::lower_bound(channel.devices, device) - channel.devices.begin()].push_back(id);
+    }
+  return channels;
+}
+
+/// A stage that some device reduces more often than another: the first call that finds no partner.
+static void findUnequalCounts(const VerifyContext &context, const Channel &channel,
+                              std::vector<Fault> &faults) {
+  std::map<uint32_t, std::vector<std::vector<OpId>>> callsOf; // per stage and member
+  for (size_t member = 0; member < channel.devices.size(); ++member)
+    for (OpId call : channel.calls[member])
+      callsOf[context.program.ops[call].stage].resize(channel.devices.size());
+  for (size_t member = 0; member < channel.devices.size(); ++member)
+    for (OpId call : channel.calls[member])
+      callsOf[context.program.ops[call].stage][member].push_back(call);
+  for (auto &[stage, calls] : callsOf) {
+    auto fewer = [](const auto &a, const auto &b) { return a.size() < b.size(); };
+    auto least = std::min_element(calls.begin(), calls.end(), fewer);
+    auto most = std::max_element(calls.begin(), calls.end(), fewer);
+    if (least->size() == most->size())
+      continue;
+    OpId waiting = (*most)[least->size()];
+    faults.push_back({Rule::CollectiveMissing, 0, channel.devices[most - calls.begin()], stage, noMicrobatch,
+                      waiting, channel.devices[least - calls.begin()]});
+  }
+}
+
+static void reportMissing(VerifyContext &context, const FaultGroup &group) {
+  const Fault &first = group.front();
+  const uint32_t lacking = first.other;
+  auto callsOn = [&](uint32_t device) {
+    uint64_t calls = llvm::count_if(context.program.opsOf(device), [&](const Op &op) {
+      return op.kind == OpKind::Reduce && op.stage == first.stage;
+    });
+    return calls == 0 ? std::string("never") : counted(calls, "time", "times");
+  };
+  const std::string op = opText(context, first.op);
+  Finding &finding =
+      report(context, group,
+             {{"op", op},
+              {"devices", listed("device", "devices", context.copies.devicesOf(first.stage).vec())},
+              {"device", fmt::format("{}", lacking)},
+              {"count", callsOn(lacking)},
+              {"others", callsOn(first.device)}});
+  if (lacking < context.program.programSpan.size())
+    finding.notes.push_back({fmt::format("the program of device {}", lacking),
+                             context.program.programSpan[lacking], lacking, ""});
+  noteOthers(context, group, false, finding);
+  finding.fix.message = fmt::format("add {} to device {}", op, lacking);
+}
+
+/// The first call that two members issue as different ones.
+static void findOtherOrder(const VerifyContext &context, const Channel &channel, std::vector<Fault> &faults) {
+  const std::vector<OpId> &first = channel.calls.front();
+  for (const std::vector<OpId> &other : llvm::ArrayRef(channel.calls).drop_front())
+    for (size_t i = 0; i < std::min(first.size(), other.size()); ++i)
+      if (const Op &op = context.program.ops[first[i]]; op.stage != context.program.ops[other[i]].stage) {
+        faults.push_back(
+            {Rule::CollectiveOrder, 0, channel.devices.front(), op.stage, noMicrobatch, first[i], other[i]});
+        return;
+      }
+}
+
+static void reportOrder(VerifyContext &context, const FaultGroup &group, llvm::ArrayRef<Channel> channels) {
+  const Fault &first = group.front();
+  const uint32_t elsewhere = context.program.deviceOf(first.other);
+  llvm::ArrayRef<uint32_t> devices = context.copies.devicesOf(first.stage);
+  const Channel &channel = *llvm::find_if(channels, [&](const Channel &c) { return c.devices == devices; });
+  auto number = llvm::find(channel.calls.front(), first.op) - channel.calls.front().begin();
+  const std::string op = opText(context, first.op), other = opText(context, first.other);
+  Finding &finding = report(context, group,
+                            {{"number", fmt::format("{}", number)},
+                             {"devices", listed("device", "devices", devices.vec())},
+                             {"op", op},
+                             {"device", fmt::format("{}", first.device)},
+                             {"other", other},
+                             {"elsewhere", fmt::format("{}", elsewhere)}});
+  noteOp(context, finding, first.other, fmt::format("device {} calls {} instead", elsewhere, other));
+  noteOthers(context, group, false, finding);
+  finding.fix.message = "issue them in one order on all devices, for instance by stage";
+}
+
+bool verifyCollectives(VerifyContext &context) {
+  if (!context.copies.isAnyShared())
+    return true;
+  const std::vector<Channel> channels = channelsOf(context);
+  std::vector<Fault> missing, order;
+  for (const Channel &channel : channels) {
+    if (channel.devices.size() < 2)
+      continue;
+    const size_t before = missing.size();
+    findUnequalCounts(context, channel, missing);
+    if (missing.size() == before)
+      findOtherOrder(context, channel, order);
+  }
+  const bool isClean = missing.empty() && order.empty();
+  keepFirstCauses(context, Scope::Copy, {}, missing);
+  keepFirstCauses(context, Scope::Copy, {}, order);
+  for (const FaultGroup &group : groupByLine(context, missing))
+    reportMissing(context, group);
+  for (const FaultGroup &group : groupByLine(context, order))
+    reportOrder(context, group, channels);
+  // All members of the stage stand still for one reason.
+  for (const Fault &fault : llvm::concat<Fault>(missing, order))
+    for (uint32_t device : context.copies.devicesOf(fault.stage)) {
+      Fault shared = fault;
+      shared.device = device;
+      blame(context, shared);
+    }
+  return isClean;
+}
+
+} // namespace sluice

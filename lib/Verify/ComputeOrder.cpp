@@ -1,0 +1,112 @@
+#include "Verify/ComputeOrder.h"
+
+namespace sluice {
+
+ComputeOrder::ComputeOrder(const Program &program, const Copies &copies, bool joinCollectives)
+    : program(program), copies(copies), joinCollectives(joinCollectives && copies.isAnyShared()),
+      marks(static_cast<size_t>(program.stages) * program.microbatches),
+      cursor(program.deviceBegin.begin(), program.deviceBegin.begin() + program.devices),
+      arrived(program.stages) {}
+
+bool ComputeOrder::lacksForward(uint32_t stage, uint32_t microbatch, uint32_t device) const {
+  return !(marks[pair(stage, microbatch)] & forwardDone) && program.deviceOf(stage, microbatch) != device;
+}
+
+bool ComputeOrder::lacksBackward(uint32_t stage, uint32_t microbatch, uint32_t device) const {
+  return !(marks[pair(stage, microbatch)] & backwardDone) && program.deviceOf(stage, microbatch) != device;
+}
+
+bool ComputeOrder::run() {
+  // Device 0 on top: with the usual placements the first stages have work first.
+  for (uint32_t device = program.devices; device-- > 0;)
+    runnable.push_back(device);
+  while (!runnable.empty()) {
+    uint32_t device = runnable.back();
+    runnable.pop_back();
+    advance(device);
+  }
+  return finished() == program.size();
+}
+
+uint64_t ComputeOrder::finished() const {
+  uint64_t count = 0;
+  for (uint32_t device = 0; device < program.devices; ++device)
+    count += cursor[device] - program.deviceBegin[device];
+  return count;
+}
+
+bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
+  switch (op.kind) {
+  case OpKind::Forward:
+    if (op.stage == 0 || !lacksForward(op.stage - 1u, op.microbatch, device))
+      return false;
+    marks[pair(op.stage - 1u, op.microbatch)] |= forwardAwaited;
+    return true;
+  case OpKind::Backward:
+  case OpKind::BackwardInput:
+    if (op.stage + 1u == program.stages || !lacksBackward(op.stage + 1u, op.microbatch, device))
+      return false;
+    marks[pair(op.stage + 1u, op.microbatch)] |= backwardAwaited;
+    return true;
+  default:
+    return false;
+  }
+}
+
+void ComputeOrder::finish(const Op &op) {
+  uint8_t done, awaited;
+  if (op.kind == OpKind::Forward)
+    done = forwardDone, awaited = forwardAwaited;
+  else if (op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput)
+    done = backwardDone, awaited = backwardAwaited;
+  else
+    return;
+  uint8_t &mark = marks[pair(op.stage, op.microbatch)];
+  mark |= done;
+  if (mark & awaited) {
+    mark &= static_cast<uint8_t>(~awaited);
+    uint32_t consumer = done == forwardDone ? op.stage + 1u : op.stage - 1u;
+    runnable.push_back(program.deviceOf(consumer, op.microbatch));
+  }
+}
+
+/// The last device to arrive lets all others go on behind the reduction.
+bool ComputeOrder::join(uint32_t device, uint32_t stage) {
+  if (++arrived[stage] < copies.count(stage))
+    return false;
+  arrived[stage] = 0;
+  for (uint32_t other : copies.devicesOf(stage))
+    if (other != device) {
+      ++cursor[other];
+      runnable.push_back(other);
+    }
+  return true;
+}
+
+void ComputeOrder::advance(uint32_t device) {
+  const OpId end = program.deviceBegin[device + 1];
+  OpId at = cursor[device];
+  while (at < end) {
+    const Op &op = program.ops[at];
+    OpId groupEnd = at + 1;
+    if (op.has(OverlapFirst)) {
+      groupEnd = program.groupEnd(at);
+      bool waits = false;
+      for (OpId id = at; id < groupEnd && !waits; ++id)
+        waits = mustWait(program.ops[id], device);
+      if (waits)
+        break;
+    } else if (mustWait(op, device)) {
+      break;
+    } else if (joins(op)) {
+      cursor[device] = at; // `join` may move it on when another device arrives last
+      if (!join(device, op.stage))
+        return;
+    }
+    for (; at < groupEnd; ++at)
+      finish(program.ops[at]);
+  }
+  cursor[device] = at;
+}
+
+} // namespace sluice

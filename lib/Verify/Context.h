@@ -1,0 +1,63 @@
+// What the rule families share during one verification, and what they leave for those behind them in the
+// order of blame. Internal to lib/Verify.
+#pragma once
+
+#include "IR/CostModel.h"
+#include "IR/Program.h"
+#include "Support/Diagnostics.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace sluice {
+
+/// The devices that hold a copy of each stage, ascending. O(copies) memory, made once.
+class Copies {
+public:
+  explicit Copies(const Program &program);
+
+  llvm::ArrayRef<uint32_t> devicesOf(uint32_t stage) const {
+    return llvm::ArrayRef(devices).slice(begin[stage], begin[stage + 1] - begin[stage]);
+  }
+  uint32_t count(uint32_t stage) const { return begin[stage + 1] - begin[stage]; }
+  bool isOn(uint32_t stage, uint32_t device) const;
+  /// Some stage has more than one copy.
+  bool isAnyShared() const { return shared; }
+
+private:
+  std::vector<uint32_t> begin, devices;
+  bool shared = false;
+};
+
+struct VerifyContext {
+  const Program &program;
+  const ProgramIndex &index;
+  const CostModel &costs;
+  Diagnostics &diagnostics;
+  const SourceManager *sources;
+  Copies copies;
+
+  /// Errors so far, and the (stage, microbatch) and (device, stage) that they explain: later families
+  /// say nothing about those.
+  bool hasErrors = false;
+  /// An op stands on a device where its pair is not placed.
+  bool hasMisplacedOps = false;
+  llvm::DenseSet<uint64_t> blamedPairs, blamedCopies;
+
+  uint64_t pair(uint32_t stage, uint32_t microbatch) const {
+    return static_cast<uint64_t>(stage) * program.microbatches + microbatch;
+  }
+  static uint64_t copy(uint32_t device, uint32_t stage) {
+    return static_cast<uint64_t>(device) << 32 | stage;
+  }
+};
+
+/// Placement.cpp: 801, 802.
+void verifyPlacement(VerifyContext &context);
+/// ActivationFindings.cpp: 201 to 210.
+void verifyActivations(VerifyContext &context);
+/// Order.cpp: 302, 304, 305.
+void verifyOrder(VerifyContext &context);
+/// GradientFindings.cpp: 501, 502, 503, 505, 506, 514.
+void verifyGradients(VerifyContext &context);
+
+} // namespace sluice

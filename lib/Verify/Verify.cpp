@@ -1,0 +1,40 @@
+#include "Verify/Verify.h"
+
+#include "Verify/Context.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace sluice {
+
+Copies::Copies(const Program &program) {
+  begin.push_back(0);
+  for (uint32_t stage = 0; stage < program.stages; ++stage) {
+    llvm::append_range(devices, program.devicesOf(stage));
+    begin.push_back(static_cast<uint32_t>(devices.size()));
+    shared |= count(stage) > 1;
+  }
+}
+
+bool Copies::isOn(uint32_t stage, uint32_t device) const {
+  return llvm::binary_search(devicesOf(stage), device);
+}
+
+Verdict verify(const Program &program, const ProgramIndex &index, const CostModel &costs,
+               Diagnostics &diagnostics, const SourceManager *sources) {
+  const size_t before = diagnostics.findings().size();
+  VerifyContext context{program, index, costs, diagnostics, sources, Copies(program), false, false, {}, {}};
+  Verdict verdict;
+  verifyPlacement(context);
+  // Without any placement there is nothing the other families could compare with.
+  if (!program.placement.empty() || program.size() == 0) {
+    verifyActivations(context);
+    verifyOrder(context);
+    verdict.complete = !context.hasErrors;
+    verifyGradients(context);
+  }
+  verdict.clean = llvm::none_of(llvm::ArrayRef(diagnostics.findings()).drop_front(before),
+                                [](const Finding &found) { return found.severity == Severity::Error; });
+  return verdict;
+}
+
+} // namespace sluice
