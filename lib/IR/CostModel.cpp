@@ -44,7 +44,7 @@ int64_t durationOfGroup(const CostModel &costs, const Op *first, uint32_t count)
   const Op *forward = &first[0], *backward = &first[1];
   if (forward->kind != OpKind::Forward)
     std::swap(forward, backward);
-  if (forward->kind != OpKind::Forward || backward->kind == OpKind::Forward)
+  if (forward->kind != OpKind::Forward || backward->kind != OpKind::Backward) // halves take the sum
     return sum;
   auto given = costs.overlapped.find({forward->stage, backward->stage});
   return given == costs.overlapped.end() ? sum : given->second;
