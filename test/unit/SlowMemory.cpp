@@ -49,6 +49,7 @@ struct Live {
   bool isLive(const Item &item, int64_t time) const;
   bool isLive(const Received &boundary, int64_t time) const;
   int64_t workspace(const Step &step) const;
+  int64_t bytesOf(const std::vector<const Item *> &live) const;
   int64_t during(size_t step) const;
   int64_t at(int64_t time) const;
 };
@@ -126,21 +127,36 @@ bool Live::isLive(const Received &boundary, int64_t time) const {
   return boundary.from <= time && time < (boundary.untilEnd ? consumer.finish : consumer.start);
 }
 
-/// What is needed only while ops run: each member of an overlap needs its own.
+/// What is needed only while ops run: each member of an overlap needs its own, an op that takes no time none.
 int64_t Live::workspace(const Step &step) const {
   int64_t bytes = 0;
   for (OpId id = step.first; id < step.endOp; ++id)
-    bytes += costs.workspace[program.ops[id].stage];
+    bytes += program.ops[id].isCompute() ? costs.workspace[program.ops[id].stage] : 0;
+  return bytes;
+}
+
+/// A pair is in one state: while an op turns one into the next, the larger of the two is held.
+int64_t Live::bytesOf(const std::vector<const Item *> &live) const {
+  std::map<std::pair<uint32_t, uint32_t>, int64_t> largest;
+  int64_t bytes = 0;
+  for (const Item *item : live)
+    if (item->what == What::Output)
+      bytes += item->bytes;
+    else
+      largest[{item->stage, item->microbatch}] = std::max(largest[{item->stage, item->microbatch}], item->bytes);
+  for (auto [pair, held] : largest)
+    bytes += held;
   return bytes;
 }
 
 /// Live bytes while `step` runs, in the device's own order: an op that takes no time still allocates
 /// before it frees.
 int64_t Live::during(size_t step) const {
-  int64_t bytes = workspace(run.steps[step]);
+  std::vector<const Item *> held;
   for (const Item &item : items)
     if (item.first <= step && step <= item.last)
-      bytes += item.bytes;
+      held.push_back(&item);
+  int64_t bytes = workspace(run.steps[step]) + bytesOf(held);
   for (const Received &boundary : received)
     if (boundary.from <= run.steps[step].start &&
         (step < boundary.consumer || (step == boundary.consumer && boundary.untilEnd)))
@@ -154,8 +170,11 @@ int64_t Live::at(int64_t time) const {
   for (const Step &step : run.steps)
     if (step.device == device && step.start <= time && time < step.finish)
       bytes += workspace(step);
+  std::vector<const Item *> held;
   for (const Item &item : items)
-    bytes += isLive(item, time) ? item.bytes : 0;
+    if (isLive(item, time))
+      held.push_back(&item);
+  bytes += bytesOf(held);
   for (const Received &boundary : received)
     bytes += isLive(boundary, time) ? boundary.bytes : 0;
   return bytes;

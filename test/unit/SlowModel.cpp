@@ -214,9 +214,10 @@ static int64_t measureTime(const Program &program, const Run &run, uint32_t devi
   }
   figures.fill = computing.front()->start;
   figures.drain = run.makespan() - computing.back()->finish;
-  // Ops that take no time do not cut an idle interval in two.
-  for (size_t i = 1; i < computing.size(); ++i)
-    figures.stallTransfer += transferStall(run, *computing[i], computing[i - 1]->finish);
+  // Between its compute ops a device may also wait for a reduction, which then ends an idle interval.
+  auto last = std::find(steps.begin(), steps.end(), computing.back());
+  for (auto step = std::find(steps.begin(), steps.end(), computing.front()); step != last; ++step)
+    figures.stallTransfer += transferStall(run, **(step + 1), (*step)->finish);
   return computing.back()->finish - computing.front()->start;
 }
 

@@ -78,6 +78,8 @@ struct Verdict {
   /// No error; warnings do not count.
   bool isLegal() const;
   bool fails(unsigned rule) const;
+  /// Every failing condition, for failures.
+  std::string str() const;
 };
 Verdict judge(const Program &program, const CostModel &costs);
 

@@ -1,6 +1,8 @@
 #include "SlowModel.h"
 
 #include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tuple>
 
 namespace sluice::slow {
@@ -11,6 +13,13 @@ bool Verdict::fails(unsigned rule) const {
 
 bool Verdict::isLegal() const {
   return std::all_of(failing.begin(), failing.end(), [](const Fault &fault) { return fault.rule == 209; });
+}
+
+std::string Verdict::str() const {
+  std::string text = "expected:";
+  for (const Fault &fault : failing)
+    text += fmt::format(" {} at ({}, {})", fault.rule, fault.stage, static_cast<int32_t>(fault.microbatch));
+  return text + fmt::format("; blamed {}\n", fmt::join(blamed, " "));
 }
 
 namespace {
