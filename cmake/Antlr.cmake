@@ -7,12 +7,11 @@ function(antlr_generate out)
   set(dir ${CMAKE_CURRENT_BINARY_DIR}/generated)
   set(lexer ${PROJECT_SOURCE_DIR}/grammar/SluiceLexer.g4)
   set(parser ${PROJECT_SOURCE_DIR}/grammar/SluiceParser.g4)
-  set(sources ${dir}/SluiceLexer.cpp ${dir}/SluiceParser.cpp ${dir}/SluiceParserVisitor.cpp
-      ${dir}/SluiceParserBaseVisitor.cpp)
+  set(sources ${dir}/SluiceLexer.cpp ${dir}/SluiceParser.cpp)
   add_custom_command(
     OUTPUT ${sources}
-    COMMAND ${ANTLR4} -Dlanguage=Cpp -no-listener -visitor -package sluice::grammar -Xexact-output-dir -o ${dir} ${lexer}
-    COMMAND ${ANTLR4} -Dlanguage=Cpp -no-listener -visitor -package sluice::grammar -Xexact-output-dir -lib ${dir} -o ${dir} ${parser}
+    COMMAND ${ANTLR4} -Dlanguage=Cpp -no-listener -no-visitor -package sluice::grammar -Xexact-output-dir -o ${dir} ${lexer}
+    COMMAND ${ANTLR4} -Dlanguage=Cpp -no-listener -no-visitor -package sluice::grammar -Xexact-output-dir -lib ${dir} -o ${dir} ${parser}
     DEPENDS ${lexer} ${parser}
     COMMENT "Generating the parser from grammar/"
     VERBATIM)

@@ -39,7 +39,19 @@ public:
   uint32_t row(uint32_t microbatch) const { return rowOf.empty() ? 0 : rowOf[microbatch]; }
   T inRow(uint32_t row, uint32_t stage) const { return values[static_cast<size_t>(row) * stages + stage]; }
 
+  /// The same rows with every value passed through `convert`.
+  template <typename Convert> auto mapped(Convert convert) const {
+    StageTable<decltype(convert(values[0]))> result;
+    result.stages = stages;
+    result.rowOf = rowOf;
+    for (const T &value : values)
+      result.values.push_back(convert(value));
+    return result;
+  }
+  const std::vector<T> &all() const { return values; }
+
 private:
+  template <typename> friend class StageTable;
   size_t base(uint32_t microbatch) const {
     return rowOf.empty() ? 0 : static_cast<size_t>(rowOf[microbatch]) * stages;
   }

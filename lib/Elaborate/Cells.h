@@ -1,0 +1,27 @@
+// The notation of table cells, PyTorch's: `0F3` is forward of microbatch 3 on stage 0; I, W and B are the
+// input half, the weight half and the whole backward; `(0F7;7B3)OVERLAP_F_B` is an overlap. Cells are read
+// strictly to their last character.
+#pragma once
+
+#include "IR/Program.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace sluice {
+
+struct Cell {
+  /// Ops of the cell: one, or the members of an overlap with their flags set. Empty for an empty cell.
+  llvm::SmallVector<Op, 2> ops;
+  /// Where reading stopped: npos if the whole cell is good.
+  size_t badAt = llvm::StringRef::npos;
+  /// An op of the notation that has no meaning yet (`SEND_F`), if the cell is one.
+  llvm::StringRef later;
+};
+
+/// `text` without surrounding blanks; empty or `_` is an empty cell.
+Cell parseCell(llvm::StringRef text);
+
+} // namespace sluice

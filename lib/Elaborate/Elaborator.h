@@ -1,0 +1,118 @@
+// The state of one elaboration, shared by the files for programs, timetables and tables; private to
+// lib/Elaborate.
+#pragma once
+
+#include "Elaborate/Elaborate.h"
+
+#include "llvm/ADT/BitVector.h"
+
+#include <set>
+
+namespace sluice {
+
+class Elaborator {
+public:
+  Elaborator(const CheckedSchedule &schedule, Evaluator &evaluator, const SourceManager &sources,
+             const ElaborateOptions &options);
+  /// The whole of it; see elaborate().
+  std::optional<Program> run();
+
+private:
+  // Table.cpp: reads the table, and if no `place` line does, fills sizes and placement from it.
+  struct TableOp {
+    Op op;
+    uint32_t site;
+  };
+  bool readTable();
+  bool readRow(uint32_t device, llvm::StringRef cells, char separator, uint32_t offset);
+  bool readCell(uint32_t device, llvm::StringRef cell, uint32_t offset);
+  bool placeFromTable();
+  bool checkTable();
+
+  // Timetable.cpp: places each op of the timetable on its device, then each device's in slot order.
+  struct Entry {
+    int64_t slot;
+    uint32_t device, site, frame;
+    uint32_t first, count; ///< Into slotOps.
+  };
+  struct FillLine {
+    const CheckedOp *op;
+    int64_t stage; ///< -1: any stage of the device.
+    uint32_t frame;
+  };
+  bool readTimetable();
+  void at(const CheckedStatement &statement);
+  void fill(const CheckedOp &op);
+  void checkSlots();
+  void emitTimetable();
+  bool fillSlot();
+
+  // Programs.cpp: device programs.
+  void findPrograms();
+  void statements(llvm::ArrayRef<CheckedStatement> list);
+  void statement(const CheckedStatement &statement);
+  void loop(const CheckedStatement &statement);
+  void op(const CheckedOp &op);
+  std::optional<uint32_t> stageOf(const CheckedOp &op);
+  std::optional<uint32_t> soleStageFor(const CheckedOp &op, int64_t microbatch);
+  std::optional<uint32_t> next(const CheckedOp &op, uint32_t stage);
+  void pending(const CheckedOp &op, int64_t stage);
+  void nothingLeft(const CheckedOp &op, const std::string &stage, llvm::StringRef kind);
+  void emit(Op op, uint32_t site);
+  void emit(Op op, uint32_t site, uint32_t frame);
+  void beginDevice(uint32_t device);
+  uint32_t frame();
+
+  // Findings get the device and the loops they were made under, and silence their statement.
+  bool isBroken(uint32_t site) const { return brokenSites.test(site); }
+  void decorate(size_t since, const CheckedOp &op);
+  bool indexOutOfRange(const CheckedOp &op, llvm::StringRef what, int64_t index, uint64_t count);
+
+  const CheckedSchedule &schedule;
+  Evaluator &evaluator;
+  Diagnostics &diagnostics;
+  const SourceManager &sources;
+  const ElaborateOptions &options;
+  Program program;
+
+  uint32_t device = 0;
+  bool stopped = false; ///< Too many ops, or an error that leaves nothing to go on with.
+  llvm::BitVector brokenSites;
+
+  // Loops around the statement at hand: their values, and their frames once an op needs one.
+  struct Level {
+    int64_t value;
+    uint32_t frame; ///< 0 until made.
+  };
+  std::vector<Level> levels;
+  bool overlapOpen = false, overlapStarted = false;
+
+  // What `next` and `oldest` count, per device; only kept where the schedule uses them.
+  struct Count {
+    uint32_t lowest = 0;
+    llvm::BitVector done;
+  };
+  static constexpr unsigned countedKinds = 5;
+  std::vector<uint32_t> stagesHere;
+  std::vector<uint32_t> localOf;     ///< Per stage, its place in stagesHere.
+  std::vector<int64_t> soleStage;    ///< Per placement row: the one stage here, -1 none, -2 several.
+  std::vector<Count> counts;         ///< countedKinds per stage here.
+  struct PendingHalf {
+    uint32_t stage, microbatch;
+    bool isOpen;
+  };
+  std::vector<PendingHalf> halves;              ///< In program order.
+  size_t firstOpenHalf = 0;                     ///< None is open before it.
+  std::vector<std::vector<uint32_t>> halvesOf;  ///< Per stage here, indices of halves.
+  std::vector<size_t> firstOpenHalfOf;          ///< Per stage here, into halvesOf.
+
+  std::vector<std::vector<TableOp>> table;
+  std::vector<Entry> entries;
+  std::vector<Op> slotOps;
+  std::vector<FillLine> fillLines;
+  size_t nextEntry = 0;
+  bool collecting = false; ///< Inside `at`: ops go to slotOps instead of a program.
+  std::vector<const CheckedDevice *> programOf; ///< Per device.
+};
+
+} // namespace sluice

@@ -1,0 +1,26 @@
+// Which device works on each stage for each microbatch, and how many of each there are; private to
+// lib/Elaborate.
+#pragma once
+
+#include "Sema/Evaluate.h"
+
+namespace sluice {
+
+/// Fills stages, microbatches, devices and placement of `program` from the `place` lines, the model's
+/// stages, the training's microbatches and the cluster's devices. Reports 801, 805 and range errors;
+/// false if there was one.
+bool evaluatePlacement(const CheckedSchedule &schedule, Evaluator &evaluator, Program &program);
+
+/// What the other blocks say of a size, if they do.
+struct DeclaredSize {
+  int64_t value = 0;
+  Span span;
+};
+/// `setting` is `stages`, `microbatches` or `devices`. An error in its expression is reported and makes
+/// `failed` true.
+std::optional<DeclaredSize> declaredSize(Evaluator &evaluator, llvm::StringRef setting, bool &failed);
+
+/// `microbatches 0..3, 6`: the numbers in words, runs as inclusive ranges.
+std::string microbatchList(llvm::ArrayRef<uint32_t> microbatches);
+
+} // namespace sluice

@@ -1,0 +1,127 @@
+// Timetables: ops with a slot go to the device where their pair is placed, in slot order; `fill` lines
+// take the empty slots between.
+#include "Elaborate/Elaborator.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+
+bool Elaborator::readTimetable() {
+  statements(schedule.timetable->body);
+  if (stopped)
+    return false;
+  llvm::stable_sort(entries, [](const Entry &a, const Entry &b) {
+    return std::tie(a.device, a.slot) < std::tie(b.device, b.slot);
+  });
+  checkSlots();
+  return !stopped;
+}
+
+void Elaborator::at(const CheckedStatement &statement) {
+  auto slot = evaluator.evalInteger(statement.value, "the slot");
+  if (!slot) {
+    stopped = true;
+    return;
+  }
+  auto first = static_cast<uint32_t>(slotOps.size());
+  collecting = true;
+  overlapOpen = statement.body.size() > 1;
+  overlapStarted = false;
+  for (const CheckedStatement &entry : statement.body) {
+    // The device is known only after the op; stages and microbatches must be written.
+    if (entry.kind != CheckedStatement::Kind::Op || entry.op.form != MicrobatchForm::Number) {
+      if (entry.kind == CheckedStatement::Kind::Op && isBroken(entry.op.site))
+        continue;
+      diagnostics
+          .report(Rule::WrongArguments, entry.span,
+                  {{"what", "an op in a timetable takes a numbered microbatch"}})
+          .fix.message = "at EXPR: forward(s, m)";
+      if (entry.kind == CheckedStatement::Kind::Op)
+        brokenSites.set(entry.op.site);
+      continue;
+    }
+    op(entry.op);
+  }
+  collecting = overlapOpen = false;
+  auto count = static_cast<uint32_t>(slotOps.size()) - first;
+  if (count == 0)
+    return;
+  const Op &op = slotOps[first];
+  entries.push_back({*slot, program.deviceOf(op.stage, op.microbatch), statement.body[0].op.site, frame(),
+                     first, count});
+}
+
+void Elaborator::fill(const CheckedOp &op) {
+  std::optional<uint32_t> stage;
+  if (op.stage != noNode && !(stage = stageOf(op))) {
+    stopped = true;
+    return;
+  }
+  fillLines.push_back({&op, stage ? static_cast<int64_t>(*stage) : -1, frame()});
+}
+
+void Elaborator::checkSlots() {
+  for (size_t i = 1; i < entries.size(); ++i) {
+    const Entry &before = entries[i - 1], &entry = entries[i];
+    if (before.device != entry.device || before.slot != entry.slot || isBroken(entry.site))
+      continue;
+    int64_t free = entry.slot;
+    for (size_t j = i; j < entries.size() && entries[j].device == entry.device && entries[j].slot <= free; ++j)
+      free = std::max(free, entries[j].slot + 1);
+    Finding &finding =
+        diagnostics.report(Rule::SlotClash, program.sites[entry.site].span,
+                           {{"op", str(slotOps[entry.first])},
+                            {"other", str(slotOps[before.first])},
+                            {"slot", std::to_string(entry.slot)},
+                            {"device", std::to_string(entry.device)}});
+    finding.device = entry.device;
+    finding.op = str(slotOps[entry.first]);
+    finding.notes.push_back({str(slotOps[before.first]) + " is here", program.sites[before.site].span,
+                             entry.device, str(slotOps[before.first])});
+    finding.fix.message = fmt::format("the next free slot is {}", free);
+    brokenSites.set(entry.site);
+  }
+}
+
+/// Emits what the first fill line with something pending gives; false if nothing is.
+bool Elaborator::fillSlot() {
+  for (const FillLine &line : fillLines) {
+    if (line.stage >= 0 && localOf[static_cast<size_t>(line.stage)] == ~0u)
+      continue;
+    uint32_t before = program.size();
+    CheckedOp op = *line.op;
+    op.ifAny = true;
+    pending(op, line.stage);
+    if (program.size() == before)
+      continue;
+    for (OpId id = before; id < program.size(); ++id)
+      program.frameOf[id] = line.frame;
+    return true;
+  }
+  return false;
+}
+
+void Elaborator::emitTimetable() {
+  // Entries are sorted by device, and devices come in order.
+  while (nextEntry < entries.size() && entries[nextEntry].device < device)
+    ++nextEntry;
+  bool first = true;
+  int64_t slot = 0;
+  for (; nextEntry < entries.size() && entries[nextEntry].device == device && !stopped; ++nextEntry) {
+    const Entry &entry = entries[nextEntry];
+    // Nothing becomes pending inside a gap, so it is left as soon as nothing is.
+    for (; !first && slot < entry.slot && !fillLines.empty(); ++slot)
+      if (!fillSlot())
+        break;
+    for (uint32_t i = 0; i < entry.count; ++i)
+      emit(slotOps[entry.first + i], entry.site, entry.frame);
+    slot = entry.slot + 1;
+    first = false;
+  }
+  while (!stopped && fillSlot()) {
+  }
+}
+
+} // namespace sluice

@@ -1,0 +1,199 @@
+#include "Sema/Analyzer.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+
+using ast::Setting;
+
+static llvm::StringRef blockName(ast::Block::Kind kind) {
+  static constexpr llvm::StringRef names[] = {"model", "cluster", "training", "queue"};
+  return names[static_cast<unsigned>(kind)];
+}
+
+void Analyzer::declareBlock(const ast::Block &block) {
+  llvm::StringRef kind = blockName(block.kind);
+  CheckedBlock checked;
+  checked.span = block.span;
+  if (block.name)
+    checked.name = block.name->text;
+  for (const Setting &setting : block.settings)
+    declareSetting(checked, kind, setting);
+  if (block.kind == ast::Block::Kind::Queue) {
+    declare(*checked.name,
+            {Entry::Kind::Queue, static_cast<uint32_t>(result.queues.size()), block.name->span});
+    result.queues.push_back(std::move(checked));
+    return;
+  }
+  auto &place = block.kind == ast::Block::Kind::Model     ? result.model
+                : block.kind == ast::Block::Kind::Cluster ? result.cluster
+                                                          : result.training;
+  if (place) {
+    diagnostics
+        .report(Rule::DuplicateName, block.span,
+                {{"name", kind.str()}, {"line", std::to_string(sources.locate(place->span.begin).line)}})
+        .notes.push_back({"first one here", place->span, {}, {}});
+    return;
+  }
+  place = std::move(checked);
+}
+
+void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, const Setting &setting) {
+  const SettingInfo *info = findSetting(blockName, setting.name.text);
+  if (!info) {
+    std::vector<llvm::StringRef> names = settingNames(blockName);
+    llvm::StringRef near = nearest(setting.name.text, names);
+    diagnostics.report(Rule::UnknownName, setting.name.span, {{"name", setting.name.text}}).fix.message =
+        near.empty() ? fmt::format("{} has {}", blockName.str(), llvm::join(names, ", ")) : near.str() + "?";
+    return;
+  }
+  if (!info->isSupported)
+    return notYet(setting.name.span, fmt::format("`{}` in a {}", setting.name.text, blockName.str()));
+  if (info->type == SettingType::LinkBlock && setting.form == Setting::Form::Block) {
+    if (!setting.parameters.empty() && setting.parameters.size() != 2)
+      diagnostics.report(Rule::WrongArguments, setting.name.span,
+                         {{"what", fmt::format("link takes 2 devices or none, found {}",
+                                               setting.parameters.size())}});
+    for (const Setting &inner : setting.settings)
+      declareSetting(block, "link", inner);
+    block.settings["link"] = static_cast<uint32_t>(result.settings.size());
+    CheckedSetting checked;
+    checked.name = "link";
+    checked.span = setting.span;
+    result.settings.push_back(std::move(checked));
+    return;
+  }
+  std::string key = (blockName == "link" ? "link." : "") + setting.name.text;
+  auto [found, isNew] = block.settings.try_emplace(key, static_cast<uint32_t>(result.settings.size()));
+  if (!isNew) {
+    Span first = result.settings[found->second].span;
+    diagnostics
+        .report(Rule::DuplicateName, setting.name.span,
+                {{"name", setting.name.text}, {"line", std::to_string(sources.locate(first.begin).line)}})
+        .notes.push_back({"first one here", first, {}, {}});
+    return;
+  }
+  CheckedSetting checked;
+  checked.name = setting.name.text;
+  checked.span = setting.span;
+  result.settings.push_back(std::move(checked));
+}
+
+void Analyzer::fillBlock(const ast::Block &block) {
+  CheckedBlock *checked = nullptr;
+  if (block.kind == ast::Block::Kind::Queue) {
+    for (CheckedBlock &queue : result.queues)
+      if (queue.span == block.span)
+        checked = &queue;
+  } else {
+    auto &place = block.kind == ast::Block::Kind::Model     ? result.model
+                  : block.kind == ast::Block::Kind::Cluster ? result.cluster
+                                                            : result.training;
+    if (place && place->span == block.span)
+      checked = &*place;
+  }
+  if (!checked)
+    return; // a second block of its kind, reported already
+  inScope([&] {
+    // `4 /s` in a queue is a rate: there `s` is one second.
+    if (block.kind == ast::Block::Kind::Queue) {
+      SlotId second = result.code.addSlot("s");
+      scopes.back()["s"] = {Entry::Kind::Slot, second, {}};
+      result.steps.push_back({CheckedStep::Kind::Let, second,
+                              constant(Value::of(*unitNamed("s")), {}), {}, {}});
+    }
+    for (const Setting &setting : block.settings)
+      fillSetting(*checked, blockName(block.kind), setting);
+  });
+}
+
+void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const Setting &setting) {
+  const SettingInfo *info = findSetting(blockName, setting.name.text);
+  std::string key = (blockName == "link" ? "link." : "") + setting.name.text;
+  auto found = block.settings.find(key);
+  if (!info || !info->isSupported || found == block.settings.end())
+    return;
+  uint32_t index = found->second;
+  auto expectForm = [&](bool holds, llvm::StringRef form) {
+    if (!holds)
+      diagnostics.report(Rule::SyntaxError, setting.span,
+                         {{"what", form.str()}, {"token", "\"" + setting.name.text + "\" in another form"}});
+    return holds;
+  };
+  switch (info->type) {
+  case SettingType::LinkBlock:
+    if (!expectForm(setting.form == Setting::Form::Block, "link { ... }"))
+      return;
+    inScope([&] {
+      for (const ast::Identifier &parameter : setting.parameters)
+        block.linkParameters.push_back(declareSlot(parameter, Hiding::Allowed));
+      for (const Setting &inner : setting.settings)
+        fillSetting(block, "link", inner);
+    });
+    return;
+  case SettingType::Flag:
+    expectForm(setting.form == Setting::Form::Flag, fmt::format("`{};`", setting.name.text));
+    return;
+  case SettingType::Stages:
+    if (expectForm(setting.form == Setting::Form::On, fmt::format("`{} on s, t;`", setting.name.text)))
+      for (const ast::ExprPtr &stage : setting.operands) {
+        NodeId node = expr(*stage);
+        result.settings[index].operands.push_back(node);
+      }
+    return;
+  case SettingType::Word:
+    return word(result.settings[index], *info, setting);
+  default:
+    break;
+  }
+  if (!expectForm(setting.form == Setting::Form::Value, fmt::format("`{} = value;`", setting.name.text)))
+    return;
+  if (setting.parameters.size() > info->maxParameters)
+    diagnostics.report(Rule::WrongArguments, setting.name.span,
+                       {{"what", fmt::format("{} takes at most {} parameter{}, found {}", setting.name.text,
+                                             info->maxParameters, info->maxParameters == 1 ? "" : "s",
+                                             setting.parameters.size())}});
+  inScope([&] {
+    std::vector<SlotId> parameters;
+    for (const ast::Identifier &parameter : setting.parameters)
+      parameters.push_back(declareSlot(parameter, Hiding::Allowed));
+    NodeId value = expr(*setting.value);
+    result.settings[index].parameters = std::move(parameters);
+    result.settings[index].value = value;
+  });
+}
+
+/// `nccl`, `mean over samples`, `eager(2)`, `inferred(early)`: the words of a value without a number.
+static std::string wordsOf(const Setting &setting) {
+  if (setting.form == Setting::Form::Words)
+    return llvm::join(setting.words, " ");
+  if (setting.form == Setting::Form::Value &&
+      (setting.value->kind == ast::ExprKind::Name || setting.value->kind == ast::ExprKind::Call))
+    return setting.value->text;
+  return "";
+}
+
+void Analyzer::word(CheckedSetting &checked, const SettingInfo &info, const Setting &setting) {
+  std::string words = wordsOf(setting);
+  if (llvm::is_contained(info.words, llvm::StringRef(words)) && !words.empty()) {
+    checked.words = {words};
+    if (setting.value && setting.value->kind == ast::ExprKind::Call)
+      for (const ast::ExprPtr &argument : setting.value->children)
+        checked.words.push_back(sources.text(argument->span).str());
+    return;
+  }
+  if (llvm::is_contained(info.laterWords, llvm::StringRef(words)) && !words.empty())
+    return notYet(setting.span, fmt::format("`{} = {}`", setting.name.text, words));
+  std::vector<llvm::StringRef> all(info.words.begin(), info.words.end());
+  all.insert(all.end(), info.laterWords.begin(), info.laterWords.end());
+  llvm::erase(all, "");
+  Span span = setting.value ? setting.value->span : setting.span;
+  llvm::StringRef near = nearest(words, all);
+  diagnostics.report(Rule::UnknownName, span, {{"name", words.empty() ? "this" : words}}).fix.message =
+      near.empty() ? fmt::format("one of {}", llvm::join(all, ", ")) : near.str() + "?";
+}
+
+} // namespace sluice

@@ -1,0 +1,103 @@
+// The state of one analysis, shared by the files that each check some constructs; private to lib/Sema.
+#pragma once
+
+#include "Sema/Analyze.h"
+#include "Sema/Settings.h"
+
+#include <set>
+
+namespace sluice {
+
+class Analyzer {
+public:
+  Analyzer(CheckedFile &result, const SourceManager &sources, FileReader &reader, Diagnostics &diagnostics)
+      : result(result), sources(sources), reader(reader), diagnostics(diagnostics) {}
+
+  // Analyze.cpp
+  void file(const ast::File &file, bool isImported);
+
+private:
+  struct Entry {
+    enum class Kind : uint8_t { Slot, Function, Schedule, Queue };
+    Kind kind;
+    uint32_t index;
+    Span span;
+    bool isBeingDefined = false;
+  };
+  /// What a file offers to those that import it.
+  using Scope = std::map<std::string, Entry>;
+
+  // Names. Only parameters and names bound by `place` may hide others.
+  enum class Hiding : uint8_t { Refused, Allowed };
+  void declare(const std::string &name, Entry entry, Hiding hiding = Hiding::Refused);
+  SlotId declareSlot(const ast::Identifier &name, Hiding hiding = Hiding::Refused);
+  Entry *lookUp(llvm::StringRef name);
+  void unknown(Span span, llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> more = {});
+  void notYet(Span span, std::string what);
+  template <typename Body> void inScope(Body body) {
+    scopes.emplace_back();
+    body();
+    scopes.pop_back();
+  }
+
+  // Analyze.cpp
+  void importFile(const ast::Import &import, const std::string &from);
+  void param(const ast::Param &param, bool isImported);
+  void function(const ast::Function &function);
+  CheckedStep let(const ast::Identifier &name, const ast::Expr &value);
+  CheckedStep requirement(const ast::Require &require);
+  void allowance(const ast::Allow &allow, const std::string &schedule);
+  void expect(const ast::Expect &expect);
+
+  // AnalyzeExpr.cpp
+  NodeId expr(const ast::Expr &expr);
+  NodeId name(const ast::Expr &expr);
+  NodeId call(const ast::Expr &expr);
+  NodeId comprehension(const ast::Expr &expr);
+  NodeId figure(const ast::Expr &expr);
+  NodeId operands(Node node, const ast::Expr &expr);
+  NodeId constant(Value value, Span span);
+  NodeId optional(const ast::ExprPtr &expr) { return expr ? this->expr(*expr) : noNode; }
+  CheckedRange range(const ast::Range &range, const ast::ExprPtr &step = nullptr);
+  std::optional<CheckedRange> range(const std::optional<ast::Range> &range);
+  void wrongCount(const ast::Expr &expr, const std::string &takes);
+  std::optional<uint32_t> settingNamed(llvm::StringRef name) const;
+
+  // AnalyzeSettings.cpp
+  void declareBlock(const ast::Block &block);
+  void fillBlock(const ast::Block &block);
+  void declareSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
+  void fillSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
+  void word(CheckedSetting &checked, const SettingInfo &info, const ast::Setting &setting);
+
+  // AnalyzeSchedule.cpp
+  void schedule(const ast::Schedule &schedule, bool isImported);
+  void scheduleItem(const ast::ScheduleItem &item, const std::string &from);
+  void scheduleSetting(const ast::Setting &setting);
+  CheckedSchedule::Use use(const ast::Expr &expr);
+  CheckedPlace place(const ast::Place &place);
+  void device(const ast::DeviceBlock &device);
+  std::vector<CheckedStatement> statements(const ast::Statements &list);
+  std::optional<CheckedStatement> statement(const ast::Statement &statement);
+  bool op(const ast::OpCall &call, CheckedOp &op);
+  void microbatch(const ast::Expr &expr, CheckedOp &op);
+  bool suffix(const ast::Suffix &suffix, CheckedOp &op);
+  uint32_t site(Span span);
+
+  CheckedFile &result;
+  const SourceManager &sources;
+  FileReader &reader;
+  Diagnostics &diagnostics;
+
+  std::vector<Scope> scopes;
+  bool figuresAllowed = false; ///< Inside `expect`.
+  bool inOverlap = false, inTimetable = false;
+  std::string fileName;
+  CheckedSchedule *current = nullptr;
+  std::vector<std::string> loops; ///< Names of the loops around the statement at hand.
+
+  std::map<std::string, Scope> imported; ///< By resolved name, each file once.
+  std::vector<std::string> importing;    ///< The chain being read.
+};
+
+} // namespace sluice

@@ -1,0 +1,179 @@
+// The checked file: names resolved, expressions compiled, statements reduced to what elaboration walks.
+// Nothing is evaluated yet, so one checked file serves every setting of its parameters.
+#pragma once
+
+#include "IR/Program.h"
+#include "Support/Diagnostics.h"
+#include "Sema/Code.h"
+#include "Syntax/Ast.h"
+
+#include <map>
+#include <optional>
+
+namespace sluice {
+
+struct CheckedRange {
+  NodeId first = noNode, last = noNode, step = noNode; ///< step may be noNode: 1.
+};
+
+struct CheckedParam {
+  std::string name;
+  SlotId slot = noSlot;
+  NodeId value = noNode; ///< Default; noNode for a schedule parameter without one.
+  std::optional<CheckedRange> range;
+  Span span;
+  std::string documentation;
+};
+
+/// A `let` or `require`, in source order: each may use the ones before.
+struct CheckedStep {
+  enum class Kind : uint8_t { Let, Require };
+  Kind kind;
+  SlotId slot = noSlot; ///< Let
+  NodeId value = noNode;
+  std::string message; ///< Require
+  Span span;
+};
+
+/// A setting of model, cluster, training or queue with the code of its value.
+struct CheckedSetting {
+  std::string name;
+  std::vector<SlotId> parameters;
+  NodeId value = noNode;
+  std::optional<CheckedRange> range;
+  std::vector<std::string> words; ///< `mean over samples`, or one word (`nccl`).
+  std::vector<NodeId> operands;   ///< Stages of `random on`, `tied`.
+  Span span;
+  bool isBeingEvaluated = false;
+};
+
+/// Settings of one block by name; a `link` block's settings lie under `link.latency` and so on.
+struct CheckedBlock {
+  Span span;
+  std::optional<std::string> name;
+  std::map<std::string, uint32_t> settings; ///< Into CheckedFile::settings.
+  std::vector<SlotId> linkParameters;       ///< `link(a, b)`: slots of a and b.
+};
+
+/// How an op names its microbatch.
+enum class MicrobatchForm : uint8_t { Number, Next, Oldest, Newest, All, None };
+
+struct CheckedOp {
+  OpKind kind;
+  uint8_t flags = 0;
+  NodeId stage = noNode; ///< noNode: the one stage here.
+  NodeId microbatch = noNode;
+  MicrobatchForm form = MicrobatchForm::Number;
+  bool ifAny = false;
+  Span span;
+  uint32_t site = 0;
+  std::string text; ///< As written, for messages before its values are known.
+};
+
+struct CheckedStatement {
+  enum class Kind : uint8_t { Op, Let, For, If, Repeat, Overlap, At, Fill };
+  Kind kind;
+  Span span;
+  CheckedOp op;
+  SlotId slot = noSlot;  ///< Let, For
+  NodeId value = noNode; ///< Let, If, Repeat, At
+  CheckedRange range;    ///< For
+  bool reversed = false;
+  std::vector<CheckedStatement> body, otherwise;
+};
+
+struct CheckedPlace {
+  SlotId stage = noSlot, microbatch = noSlot;
+  std::optional<CheckedRange> stages, microbatches;
+  NodeId device = noNode;
+  Span span;
+};
+
+struct CheckedDevice {
+  SlotId variable = noSlot;
+  std::optional<CheckedRange> range;
+  NodeId device = noNode; ///< Of `device 0`, `device (e)`.
+  std::vector<CheckedStatement> body;
+  Span span;
+};
+
+struct CheckedTimetable {
+  std::vector<CheckedStatement> body;
+  Span span;
+};
+
+/// A table's cells; their ops are read once, at elaboration.
+struct CheckedTable {
+  Span text;  ///< The rows: between the braces, or a whole CSV file.
+  bool isCsv = false;
+  Span span;
+};
+
+struct CheckedSchedule {
+  std::string name;
+  Span span;
+  std::string documentation;
+  bool isImported = false;
+  std::vector<CheckedParam> parameters;
+  std::vector<CheckedStep> steps;
+  std::vector<CheckedPlace> places;
+  std::vector<CheckedDevice> devices;
+  std::optional<CheckedTimetable> timetable;
+  std::optional<CheckedTable> table;
+  std::string communication = "early";
+  std::vector<Site> sites; ///< Of the ops, with nests below.
+  std::vector<std::vector<std::string>> nests = {{}};
+  bool usesNext = false, usesPending = false;
+  /// `schedule main = …`: a tree of conditionals over uses.
+  struct Use {
+    NodeId condition = noNode; ///< Conditional: then uses[0], else uses[1].
+    std::vector<Use> branches;
+    uint32_t schedule = 0;                            ///< Into CheckedFile::schedules.
+    std::vector<std::pair<uint32_t, NodeId>> arguments; ///< Parameter index, value.
+    Span span;
+  };
+  std::optional<Use> derived;
+  bool isUsed = false; ///< By another schedule: a template then.
+};
+
+struct CheckedExpected {
+  NodeId comparison = noNode;
+  SlotId variable = noSlot;
+  std::optional<CheckedRange> range;
+  NodeId condition = noNode;
+  std::vector<std::string> models; ///< deadlock_free under …
+  Span span;
+};
+
+struct CheckedExpect {
+  std::string schedule;
+  Span span;
+  std::vector<CheckedExpected> items;
+};
+
+struct CheckedAllow {
+  Rule rule;
+  std::string schedule; ///< Empty: everywhere.
+  std::string reason;
+  Span span;
+};
+
+struct CheckedFile {
+  std::string name;
+  Code code;
+  std::vector<CheckedParam> params;
+  std::vector<CheckedStep> steps;
+  std::vector<CheckedSetting> settings;
+  std::optional<CheckedBlock> model, cluster, training;
+  std::vector<CheckedBlock> queues;
+  std::vector<CheckedSchedule> schedules;
+  std::vector<CheckedExpect> expects;
+  std::vector<CheckedAllow> allows;
+  /// Holds the samples of a microbatch where `samples(m)` is not written: batch, microbatches and
+  /// replicas give them, so it is set once those are known. noSlot if the file has no training.
+  SlotId uniformSamples = noSlot;
+  /// The smallest time unit the file writes; empty if it writes none.
+  std::string timeUnit;
+};
+
+} // namespace sluice

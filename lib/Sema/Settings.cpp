@@ -1,0 +1,150 @@
+#include "Sema/Settings.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace sluice {
+
+using llvm::StringRef;
+
+static constexpr StringRef losses[] = {"mean over samples", "mean over microbatches", "sum"};
+static constexpr StringRef laterLosses[] = {"mean over tokens"};
+static constexpr StringRef transports[] = {"nccl", "mpi", "gloo", "local"};
+static constexpr StringRef channels[] = {"rendezvous", "unbounded", "eager"};
+static constexpr StringRef channelKeys[] = {"direction", "pair", "edge", "message"};
+static constexpr StringRef services[] = {"device"};
+static constexpr StringRef groups[] = {"independent"}, laterGroups[] = {"atomic"};
+static constexpr StringRef progress[] = {"posted"}, laterProgress[] = {"in_wait"};
+static constexpr StringRef connects[] = {"upfront"}, laterConnects[] = {"first_use"};
+static constexpr StringRef transfers[] = {"overlapped"}, laterTransfers[] = {"blocking"};
+static constexpr StringRef sharing[] = {"no"}, laterSharing[] = {"fifo", "fair"};
+static constexpr StringRef scales[] = {"loss"}, laterScales[] = {"accumulator", "reduced", "program"};
+static constexpr StringRef semantics[] = {"synchronous"}, laterSemantics[] = {"asynchronous"};
+static constexpr StringRef microbatchLosses[] = {"mean"}, laterMicrobatchLosses[] = {"sum"};
+static constexpr StringRef reductions[] = {"sum"}, laterReductions[] = {"mean"};
+static constexpr StringRef reduced[] = {"full"},
+                           laterReduced[] = {"sharded", "full copied", "sharded copied"};
+static constexpr StringRef contributions[] = {"accumulated"}, laterContributions[] = {"separate"};
+static constexpr StringRef noWords[] = {""}, laterResharded[] = {"resharded"};
+static constexpr StringRef communications[] = {"inferred"}, laterCommunications[] = {"explicit"};
+static constexpr StringRef laterVersions[] = {"stashed", "newest", "queued"};
+static constexpr StringRef phases[] = {"training"}, laterPhases[] = {"evaluation"};
+
+static constexpr SettingInfo count(StringRef block, StringRef name, unsigned parameters = 0) {
+  return {block, name, SettingType::Count, noDimension, parameters, {}, {}};
+}
+static constexpr SettingInfo quantity(StringRef block, StringRef name, Dimension dimension,
+                                      unsigned parameters) {
+  return {block, name, SettingType::Quantity, dimension, parameters, {}, {}};
+}
+static constexpr SettingInfo word(StringRef block, StringRef name, llvm::ArrayRef<StringRef> words,
+                                  llvm::ArrayRef<StringRef> later = {}) {
+  return {block, name, SettingType::Word, noDimension, 0, words, later};
+}
+static constexpr SettingInfo later(StringRef block, StringRef name) {
+  return {block, name, SettingType::Other, noDimension, 2, {}, {}, false};
+}
+
+static const SettingInfo settings[] = {
+    count("model", "stages"),
+    quantity("model", "forward", timeDimension, 2),
+    quantity("model", "backward", timeDimension, 2),
+    quantity("model", "backward_input", timeDimension, 2),
+    quantity("model", "backward_weight", timeDimension, 2),
+    quantity("model", "recompute", timeDimension, 2),
+    quantity("model", "overlapped", timeDimension, 2),
+    quantity("model", "activation", sizeDimension, 2),
+    quantity("model", "kept_input", sizeDimension, 2),
+    quantity("model", "pending", sizeDimension, 2),
+    quantity("model", "boundary", sizeDimension, 2),
+    quantity("model", "workspace", sizeDimension, 1),
+    quantity("model", "weights", sizeDimension, 1),
+    quantity("model", "gradients", sizeDimension, 1),
+    quantity("model", "optimizer_state", sizeDimension, 1),
+    {"model", "fused", SettingType::Flag, noDimension, 0, {}, {}},
+    {"model", "random", SettingType::Stages, noDimension, 0, {}, {}},
+    {"model", "batch_norm", SettingType::Stages, noDimension, 0, {}, {}},
+    later("model", "update"),
+    later("model", "reduce"),
+    later("model", "layers"),
+    later("model", "layer_count"),
+    later("model", "layer"),
+    later("model", "edge"),
+    later("model", "tied"),
+    later("model", "cost"),
+
+    count("cluster", "devices"),
+    quantity("cluster", "memory", sizeDimension, 1),
+    quantity("cluster", "reserved", sizeDimension, 1),
+    {"cluster", "link", SettingType::LinkBlock, noDimension, 2, {}, {}},
+    word("cluster", "transport", transports),
+    word("cluster", "channel", channels),
+    word("cluster", "channel_key", channelKeys),
+    word("cluster", "service", services),
+    word("cluster", "groups", groups, laterGroups),
+    word("cluster", "progress", progress, laterProgress),
+    word("cluster", "connect", connects, laterConnects),
+    word("cluster", "transfers", transfers, laterTransfers),
+
+    quantity("link", "latency", timeDimension, 0),
+    quantity("link", "bandwidth", bandwidthDimension, 0),
+    word("link", "shared", sharing, laterSharing),
+
+    count("training", "microbatches"),
+    count("training", "batch"),
+    count("training", "microbatch_samples"),
+    count("training", "samples", 1),
+    count("training", "replicas"),
+    word("training", "loss", losses, laterLosses),
+    word("training", "scale", scales, laterScales),
+    word("training", "semantics", semantics, laterSemantics),
+    word("training", "microbatch_loss", microbatchLosses, laterMicrobatchLosses),
+    word("training", "reduction", reductions, laterReductions),
+    word("training", "reduced", reduced, laterReduced),
+    word("training", "contributions", contributions, laterContributions),
+    word("training", "after_reduce", noWords, laterResharded),
+    later("training", "tokens"),
+    later("training", "steps"),
+
+    quantity("queue", "backlog", noDimension, 0),
+    quantity("queue", "arrival", rateDimension, 0),
+    quantity("queue", "service", rateDimension, 0),
+    quantity("queue", "step", timeDimension, 0),
+
+    word("schedule", "communication", communications, laterCommunications),
+    word("schedule", "phase", phases, laterPhases),
+    word("schedule", "versions", noWords, laterVersions),
+    later("schedule", "sequence_splits"),
+    later("schedule", "buffer"),
+};
+
+const SettingInfo *findSetting(StringRef block, StringRef name) {
+  const auto *found = llvm::find_if(
+      settings, [&](const SettingInfo &info) { return info.block == block && info.name == name; });
+  return found == std::end(settings) ? nullptr : found;
+}
+
+std::vector<StringRef> settingNames(StringRef block) {
+  std::vector<StringRef> names;
+  for (const SettingInfo &info : settings)
+    if (info.block == block)
+      names.push_back(info.name);
+  return names;
+}
+
+StringRef nearest(StringRef name, llvm::ArrayRef<StringRef> candidates) {
+  StringRef best;
+  // A third of the letters may differ; more is another word.
+  unsigned limit = std::max<unsigned>(1, static_cast<unsigned>(name.size()) / 3);
+  for (StringRef candidate : candidates) {
+    unsigned distance = name.edit_distance(candidate, /*AllowReplacements=*/true, limit + 1);
+    if (distance <= limit) {
+      best = candidate;
+      if (distance == 0)
+        break;
+      limit = distance - 1;
+    }
+  }
+  return best;
+}
+
+} // namespace sluice

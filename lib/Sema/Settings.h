@@ -1,0 +1,39 @@
+// The settings there are: which block each belongs to, what it takes, and whether it has a meaning yet.
+#pragma once
+
+#include "Support/Quantity.h"
+#include "Syntax/Ast.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace sluice {
+
+enum class SettingType : uint8_t {
+  Count,     ///< a whole number
+  Quantity,  ///< a number of `dimension`; times may also be plain numbers (ticks)
+  Word,      ///< one of `words`
+  Flag,      ///< no value
+  Stages,    ///< `NAME on s, t;`
+  LinkBlock, ///< `link { … }`
+  Other,     ///< a form of its own that has no meaning yet
+};
+
+struct SettingInfo {
+  llvm::StringRef block; ///< `model`, `cluster`, `link`, `training`, `queue`, `schedule`
+  llvm::StringRef name;
+  SettingType type;
+  Dimension dimension;
+  unsigned maxParameters;
+  /// Of a word: those with a meaning today, and those the language has beyond them.
+  llvm::ArrayRef<llvm::StringRef> words, laterWords;
+  bool isSupported = true;
+};
+
+const SettingInfo *findSetting(llvm::StringRef block, llvm::StringRef name);
+/// Names of all settings of a block, for suggestions.
+std::vector<llvm::StringRef> settingNames(llvm::StringRef block);
+
+/// The candidate nearest to `name`, if one is near enough to be meant; empty otherwise.
+llvm::StringRef nearest(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> candidates);
+
+} // namespace sluice
