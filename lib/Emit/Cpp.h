@@ -21,10 +21,10 @@ struct EmittedFile {
 };
 
 struct CppOptions {
-  std::string name;       ///< Of files and namespace; empty: the program's.
-  std::string nameSpace;  ///< Around it, such as `training::schedules`; may be empty.
-  std::string parameters; ///< `P = 4, M = 8`, for the reader.
-  std::string source;     ///< The schedule file; only the last part of its path is shown.
+  std::string name = {};       ///< Of files and namespace; empty: the program's.
+  std::string nameSpace = {};  ///< Around it, such as `training::schedules`; may be empty.
+  std::string parameters = {}; ///< `P = 4, M = 8`, for the reader.
+  std::string source = {};     ///< The schedule file; only the last part of its path is shown.
   bool withRuntime = false;
 };
 
