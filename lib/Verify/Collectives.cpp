@@ -81,7 +81,7 @@ static void reportMissing(VerifyContext &context, const FaultGroup &group) {
               {"devices", listed("device", "devices", context.copies.devicesOf(first.stage).vec())},
               {"device", fmt::format("{}", lacking)},
               {"count", callsOn(lacking)},
-              {"others", callsOn(first.device)}});
+              {"expected", callsOn(first.device)}});
   if (lacking < context.program.programSpan.size())
     finding.notes.push_back({fmt::format("the program of device {}", lacking),
                              context.program.programSpan[lacking], lacking, ""});

@@ -155,17 +155,20 @@ static void reportUpdateBeforeContribution(VerifyContext &context, const FaultGr
 
 static void reportEmptyUpdate(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
-  std::string reason = "none was made";
+  const std::vector<OpId> late = contributionsIn(context, first, first.op, endOf(context, first));
+  const bool isLast = firstFrom(context, first, first.op + 1, OpKind::Update) == endOf(context, first);
+  std::string reason = late.empty() ? "none was made" : "none was made before it";
   if (first.other != noOp)
     reason =
         fmt::format("{}{} used them", opText(context, first.other), atLine(context, first.other, first.op));
-  else if (!contributionsIn(context, first, first.op, endOf(context, first)).empty())
-    reason += " before it";
   Finding &finding = report(context, group, {{"update", opText(context, first.op)}, {"reason", reason}});
   if (first.other != noOp)
     noteOp(context, finding, first.other, opText(context, first.other) + " has used all there was");
   noteOthers(context, group, false, finding);
-  finding.fix.message = "delete it";
+  // The last update, in front of contributions, is meant for them; any other is one too many.
+  finding.fix.message = late.empty() || !isLast ? "delete it"
+                                                : fmt::format("move it behind {}, the last contribution",
+                                                              opText(context, late.back()));
 }
 
 static void reportGroup(VerifyContext &context, const FaultGroup &group) {

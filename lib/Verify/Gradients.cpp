@@ -22,14 +22,13 @@ namespace {
 
 /// The gradient of one stage on the device being walked. Counts start again at each update.
 struct Accumulator {
-  uint64_t pending = 0;  ///< Contributions since the last update.
-  uint64_t covered = 0;  ///< Those of them that the last reduction found.
-  OpId reduction = noOp; ///< The last one since the last update.
-  OpId update = noOp;    ///< The last one.
-  OpId firstUpdate = noOp;
-  uint64_t late = 0;        ///< Contributions behind the first update.
-  OpId earlyUpdate = noOp;  ///< The first that found nothing, before any contribution.
+  uint64_t pending = 0;     ///< Contributions since the last update.
+  uint64_t covered = 0;     ///< Those of them that the last reduction found.
+  OpId reduction = noOp;    ///< The last one since the last update.
+  OpId leavingOut = noOp;   ///< A reduction since the last update that contributions have followed.
   OpId contribution = noOp; ///< The last one.
+  OpId firstUpdate = noOp, lastUpdate = noOp;
+  uint64_t late = 0; ///< Contributions behind the first update.
   bool isTouched = false;
 };
 
@@ -44,12 +43,8 @@ private:
   void contribute(OpId id);
   void reduce(OpId id);
   void update(OpId id);
+  void checkCoverage(const Accumulator &accumulator, uint32_t stage);
   void finish(uint32_t stage);
-  /// The last reduction since the last update does not cover everything added since.
-  bool leavesOut(const Accumulator &accumulator, uint32_t stage) const {
-    return accumulator.reduction != noOp && accumulator.covered < accumulator.pending &&
-           !terms.isIdentity(copies.count(stage));
-  }
   void fault(Rule rule, uint32_t stage, OpId op, OpId other = noOp) {
     faults.push_back({rule, 0, device, stage, noMicrobatch, op, other});
   }
@@ -79,6 +74,8 @@ void GradientWalk::contribute(OpId id) {
   ++accumulator.pending;
   accumulator.late += accumulator.firstUpdate != noOp;
   accumulator.contribution = id;
+  if (accumulator.leavingOut == noOp)
+    accumulator.leavingOut = accumulator.reduction;
 }
 
 void GradientWalk::reduce(OpId id) {
@@ -88,41 +85,40 @@ void GradientWalk::reduce(OpId id) {
     fault(Rule::ReducedTwice, stage, id, accumulator.reduction);
   accumulator.covered = accumulator.pending;
   accumulator.reduction = id;
+  // The one reduction of a synchronous step covers all of it; a later one does not make up for it.
+  if (terms.isAsynchronous)
+    accumulator.leavingOut = noOp;
 }
 
 void GradientWalk::update(OpId id) {
   const uint32_t stage = program.ops[id].stage;
   Accumulator &accumulator = touch(stage);
-  if (accumulator.pending == 0 && accumulator.contribution == noOp && accumulator.earlyUpdate == noOp)
-    accumulator.earlyUpdate = id; // empty, or too early: known at the end of the program
-  else if (accumulator.pending == 0)
-    fault(Rule::EmptyUpdate, stage, id, accumulator.update);
+  if (accumulator.pending == 0)
+    fault(Rule::EmptyUpdate, stage, id, accumulator.lastUpdate);
   else if (accumulator.reduction == noOp && terms.mustReduce(copies.count(stage)))
     fault(Rule::MissingReduce, stage, id);
-  else if (leavesOut(accumulator, stage))
-    fault(Rule::ContributionAfterReduce, stage, accumulator.reduction);
+  checkCoverage(accumulator, stage);
   accumulator.pending = accumulator.covered = 0;
-  accumulator.reduction = noOp;
-  accumulator.update = id;
+  accumulator.reduction = accumulator.leavingOut = noOp;
+  accumulator.lastUpdate = id;
   if (accumulator.firstUpdate == noOp)
     accumulator.firstUpdate = id;
+}
+
+void GradientWalk::checkCoverage(const Accumulator &accumulator, uint32_t stage) {
+  if (accumulator.leavingOut != noOp && !terms.isIdentity(copies.count(stage)))
+    fault(Rule::ContributionAfterReduce, stage, accumulator.leavingOut);
 }
 
 /// What only the end of the device program shows.
 void GradientWalk::finish(uint32_t stage) {
   const Accumulator &accumulator = accumulators[stage];
-  const bool hasLeftovers = accumulator.pending > 0;
-  // The only update of a step, before all its contributions, is meant for them; any other is one too many.
-  const bool isMeantForLate =
-      hasLeftovers && accumulator.update == accumulator.earlyUpdate && !terms.isAsynchronous;
-  if (accumulator.earlyUpdate != noOp && !isMeantForLate)
-    fault(Rule::EmptyUpdate, stage, accumulator.earlyUpdate);
   if (accumulator.late > 0 && !terms.isAsynchronous)
     fault(Rule::UpdateBeforeContribution, stage, accumulator.firstUpdate, accumulator.contribution);
-  else if (hasLeftovers && terms.hasUpdates)
+  else if (accumulator.pending > 0 && terms.hasUpdates)
     fault(Rule::MissingUpdate, stage, noOp, accumulator.contribution);
-  else if (hasLeftovers && leavesOut(accumulator, stage))
-    fault(Rule::ContributionAfterReduce, stage, accumulator.reduction);
+  else
+    checkCoverage(accumulator, stage);
 }
 
 std::vector<Fault> GradientWalk::run() {
