@@ -12,10 +12,10 @@ llvm::StringRef name(LiveKind kind) {
                                                        "half-done backwards",
                                                        "received activations",
                                                        "received gradients",
-                                                       "outputs of last stage",
+                                                       "outputs",
                                                        "workspace",
                                                        "weights",
-                                                       "gradients of weights",
+                                                       "weight gradients",
                                                        "optimizer state",
                                                        "reserved"};
   return names[static_cast<unsigned>(kind)];

@@ -1,0 +1,23 @@
+// The JSON of `simulate` (LANGUAGE.md section 9): per schedule its parameters and figures, the figures of
+// each device, and those of each stage. Every figure is {"exact": fraction, "value": shortest double that
+// reads back equal, "unit"}: times in the smallest unit the file writes or `tick`, sizes in `B`, throughput
+// in `1/s` or `1/tick`, all else in `1`. A figure without a value is left out.
+#pragma once
+
+#include "Timeline/Figures.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace sluice {
+
+struct ScheduleFigures {
+  const Program &program;
+  const CostModel &costs;
+  const Figures &figures;
+  std::vector<std::pair<std::string, std::string>> parameters; ///< In the order to print.
+};
+
+/// The whole document, ended by '\n'; the same bytes for the same input.
+std::string figuresJson(llvm::ArrayRef<ScheduleFigures> schedules);
+
+} // namespace sluice
