@@ -1,7 +1,7 @@
 #include "Emit/Cpp.h"
 
 #include "Emit/CppRows.h"
-#include "Runtime/RuntimeText.h"
+#include "Emit/CppRuntime.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"

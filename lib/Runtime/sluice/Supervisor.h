@@ -164,8 +164,13 @@ private:
     const Clock::time_point now = Clock::now();
     if (!allWait || position != lastPosition) {
       lastPosition = allWait ? position : unknownPosition;
-      lastChange = now;
-    } else if (limit.count() > 0 && now - lastChange >= limit && !failed) {
+      still = {};
+    } else {
+      // No more than one sleep is counted at once, so that a process that was suspended is not called stuck.
+      still += std::min<Clock::duration>(now - lastCheck, patience());
+    }
+    lastCheck = now;
+    if (limit.count() > 0 && still >= limit && !failed) {
       failed = true;
       report = describeStuck();
     }
@@ -256,7 +261,8 @@ private:
   std::exception_ptr failure; // null: stuck
   std::string report;
   uint64_t lastPosition = unknownPosition;
-  Clock::time_point lastChange;
+  Clock::time_point lastCheck;
+  Clock::duration still{}; // how long all have waited where they are
 };
 
 template <class Ready> bool Waiter::until(Ready &&ready) {

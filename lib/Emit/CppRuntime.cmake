@@ -1,6 +1,6 @@
 # Writes OUT, a C++ file that holds the text of HEADERS. Raw strings are cut at blank lines, since compilers
 # limit the length of one.
-set(cpp "#include \"Runtime/RuntimeText.h\"\n\nnamespace sluice {\n\n")
+set(cpp "#include \"Emit/CppRuntime.h\"\n\nnamespace sluice {\n\n")
 string(APPEND cpp "static const RuntimeFile files[] = {\n")
 foreach(header ${HEADERS})
   file(READ ${header} text)
