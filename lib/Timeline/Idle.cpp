@@ -1,25 +1,44 @@
 #include "Timeline/Idle.h"
 
+#include "Timeline/BindingTree.h"
+
 #include <algorithm>
 
 namespace sluice {
 
 namespace {
 
-/// Time under transfers within [from, to], followed back from the op at `last`, which starts at `to`.
-int64_t transferWithin(const Bindings &bindings, int64_t from, int64_t to, OpId last) {
-  int64_t transferred = 0;
-  while (to > from) {
-    Binding binding = bindings.of(last);
-    if (binding.op == noOp)
-      break;
-    int64_t sent = binding.arrival - binding.transfer;
-    transferred += to - std::max(sent, from);
-    last = binding.op;
-    to = sent > from ? bindings.start(last) : from;
+// Most gaps end a few ops up their chain, so chains are walked; once that has taken more steps than there
+// are ops (one slow stage, and every gap behind it leads back to it) the tree takes over.
+class Gaps {
+public:
+  Gaps(const Program &program, const Bindings &bindings)
+      : program(program), bindings(bindings), stepsLeft(program.size()) {}
+
+  /// Time under transfers in the gap from `from` to the start of `last`.
+  int64_t transfer(int64_t from, OpId last) {
+    if (stepsLeft == 0) {
+      if (!tree)
+        tree.emplace(program, bindings);
+      return tree->transferSince(from, last);
+    }
+    int64_t transferred = 0;
+    for (int64_t to = bindings.start(last); to > from; stepsLeft -= stepsLeft > 0) {
+      const Binding binding = bindings.of(last);
+      const int64_t sent = binding.arrival - binding.transfer;
+      transferred += to - std::max(sent, from);
+      last = binding.op;
+      to = sent > from ? bindings.start(last) : from;
+    }
+    return transferred;
   }
-  return transferred;
-}
+
+private:
+  const Program &program;
+  const Bindings &bindings;
+  uint64_t stepsLeft;
+  std::optional<BindingTree> tree;
+};
 
 /// The compute ops of a device: [first, last], an overlap by its first op; empty if first > last.
 struct ComputeRange {
@@ -35,8 +54,8 @@ ComputeRange computeRange(const Program &program, uint32_t device) {
   return {first, last - 1};
 }
 
-DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeline &timeline,
-                    const Bindings &bindings, uint32_t device) {
+DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeline &timeline, Gaps &gaps,
+                    uint32_t device) {
   DeviceTimes times;
   auto [first, last] = computeRange(program, device);
   if (first == program.deviceBegin[device + 1]) {
@@ -55,7 +74,7 @@ DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeli
     if (free < 0)
       times.spanBegin = start;
     else if (start > free)
-      times.stallTransfer += transferWithin(bindings, free, start, op);
+      times.stallTransfer += gaps.transfer(free, op);
     free = timeline.end[op];
   }
   times.spanEnd = free;
@@ -70,10 +89,11 @@ DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeli
 std::vector<DeviceTimes> deviceTimes(const Program &program, const ProgramIndex &index,
                                      const CostModel &costs, const Timeline &timeline) {
   Bindings bindings(program, index, costs, timeline);
+  Gaps gaps(program, bindings);
   std::vector<DeviceTimes> result;
   int64_t mostBusy = 0;
   for (uint32_t device = 0; device < program.devices; ++device) {
-    result.push_back(timesOf(program, costs, timeline, bindings, device));
+    result.push_back(timesOf(program, costs, timeline, gaps, device));
     mostBusy = std::max(mostBusy, result.back().busy);
   }
   for (DeviceTimes &times : result) {

@@ -1,6 +1,7 @@
 #include "Timeline/Figures.h"
 
 #include "Schedules.h"
+#include "Timeline/BindingTree.h"
 #include "Timeline/CriticalPath.h"
 
 #include <gtest/gtest.h>
@@ -171,6 +172,52 @@ TEST(Figures, CriticalPathIsUnbrokenAndAsLongAsTheMakespan) {
       reached = step.end;
     }
   }
+}
+
+TEST(Figures, TheBindingTreeAgreesWithWalkingItsChains) {
+  for (unsigned seed = 2300; seed < 2500; ++seed) {
+    RandomSchedule schedule(seed);
+    Program program = schedule.build();
+    CostModel costs = schedule.costs(program);
+    setTransfers(program, costs, 1 + seed % 5);
+    ProgramIndex index(program);
+    Diagnostics diagnostics;
+    auto timeline = simulate(program, index, costs, diagnostics);
+    Bindings bindings(program, index, costs, *timeline);
+    BindingTree tree(program, bindings);
+    for (OpId last = 0; last < program.size(); last = program.groupEnd(last)) {
+      // Unit of time by unit of time, back from the op's start.
+      int64_t transferred = 0, to = bindings.start(last);
+      for (OpId op = last; to > 0; op = bindings.of(op).op) {
+        const int64_t sent = bindings.start(op) - bindings.of(op).transfer;
+        const int64_t begin = bindings.start(bindings.of(op).op);
+        for (; to > begin; --to) {
+          EXPECT_EQ(tree.transferSince(to, last), transferred) << "seed " << seed;
+          transferred += to > sent;
+        }
+      }
+      EXPECT_EQ(tree.transferSince(0, last), transferred) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Figures, LongChainsBehindASlowStageAreSplitTheSameWay) {
+  // Every gap leads back to stage 0, so walking alone would take many steps an op.
+  Program program = gpipe(12, 40);
+  CostModel costs = CostModel::ofTicks(12, 1, 1, 0);
+  std::vector<int64_t> forward(12, 1);
+  forward[0] = 100;
+  costs.forward = StageTable<int64_t>(forward);
+  setTransfers(program, costs, 2);
+  Figures figures = figuresOf(program, costs);
+  for (uint32_t d = 1; d < 12; ++d) {
+    EXPECT_EQ(partsOf(figures.times[d]), figures.times[d].idle);
+    EXPECT_GE(figures.times[d].stallTransfer, 39 * 2 * static_cast<int64_t>(d));
+  }
+  // The last device waits 99 after each forward but the last: 22 under transfers, 77 for stages before it.
+  EXPECT_EQ(figures.times[11].stallTransfer, 39 * 22);
+  EXPECT_EQ(figures.times[11].imbalance, 39 * 77);
+  EXPECT_EQ(figures.times[11].stallUpstream, 0);
 }
 
 // The slow account of memory: what is live in every interval between two events, added up item by item.
