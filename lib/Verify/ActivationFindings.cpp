@@ -7,11 +7,12 @@
 
 namespace sluice {
 
-// 209 and 210 come last: they do not explain the others. Every rule of the family is listed.
+// 209 and 210 come last: they do not explain the others, and a warning never hides an error. Every rule of
+// the family is listed.
 static constexpr Rule orderOfBlame[] = {
-    Rule::MissingForward,  Rule::DuplicateOp,           Rule::MissingInput,      Rule::MissingGradient,
-    Rule::WeightHalfFirst, Rule::RecomputeWithoutInput, Rule::MissingActivation, Rule::MissingBackward,
-    Rule::RecomputeRandom, Rule::OverlapDependsOnItself};
+    Rule::MissingForward,         Rule::DuplicateOp,           Rule::MissingInput,      Rule::MissingGradient,
+    Rule::WeightHalfFirst,        Rule::RecomputeWithoutInput, Rule::MissingActivation, Rule::MissingBackward,
+    Rule::OverlapDependsOnItself, Rule::RecomputeRandom};
 
 /// Pairs that have not run forward and backward by the end of the step.
 static void addUnfinished(const VerifyContext &context, ActivationWalk &walk) {
@@ -71,7 +72,10 @@ struct Loss {
 
 static Loss lossOf(const VerifyContext &context, const Fault &fault) {
   const OpId forward = context.index.forward(fault.stage, fault.microbatch);
-  auto since = [&](OpId op) { return op == noOp ? "" : atLine(context, op, fault.op, "since"); };
+  auto since = [&](OpId op) {
+    bool hasLine = op != noOp && context.sources && context.program.spanOf(op).isValid();
+    return hasLine ? atLine(context, op, fault.op, "since") : "";
+  };
   switch (static_cast<Activation>(fault.cause)) {
   case Activation::None:
     return {"not made yet", "its forward stands only here", forward};
@@ -221,7 +225,9 @@ static void reportMissingActivation(VerifyContext &context, const FaultGroup &gr
     finding.fix.message = fmt::format("{} before it", opOf(OpKind::Recompute, first));
   else
     finding.fix.message =
-        fmt::format("keep the input there, and {} before it", opOf(OpKind::Recompute, first));
+        fmt::format("{} keep input, and {} before it",
+                    opOf(loss.op == noOp ? OpKind::Forward : context.program.ops[loss.op].kind, first),
+                    opOf(OpKind::Recompute, first));
 }
 
 static void reportRecomputeRandom(VerifyContext &context, const FaultGroup &group) {

@@ -82,7 +82,7 @@ static void reportMissing(VerifyContext &context, const FaultGroup &group) {
               {"device", fmt::format("{}", lacking)},
               {"count", callsOn(lacking)},
               {"expected", callsOn(first.device)}});
-  if (lacking < context.program.programSpan.size())
+  if (context.program.programSpan[lacking].isValid())
     finding.notes.push_back({fmt::format("the program of device {}", lacking),
                              context.program.programSpan[lacking], lacking, ""});
   noteOthers(context, group, false, finding);

@@ -149,7 +149,7 @@ static void reportCycle(VerifyContext &context, const Cycle &cycle, bool joinCol
   noteHops(context, cycle, at, finding);
   std::string repair = repairOf(context, cycle, joinCollectives);
   finding.fix.message =
-      repair.empty() ? "reorder one of these devices; no single move among these ops is enough" : repair;
+      repair.empty() ? "reorder the devices of this cycle; no repair of up to four moves was found" : repair;
 }
 
 void verifyOrder(VerifyContext &context) {

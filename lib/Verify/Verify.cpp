@@ -25,8 +25,9 @@ Verdict verify(const Program &program, const ProgramIndex &index, const CostMode
   VerifyContext context{program, index, costs, diagnostics, sources, Copies(program), false, false, {}, {}};
   Verdict verdict;
   verifyPlacement(context);
-  // Without any placement there is nothing the other families could compare with.
-  if (!program.placement.empty() || program.size() == 0) {
+  // Pairs but no placement at all: there is nothing the other families could compare with.
+  const bool hasPairs = program.stages > 0 && program.microbatches > 0;
+  if (!program.placement.empty() || !hasPairs) {
     verifyActivations(context);
     verifyOrder(context);
     verdict.complete = !context.hasErrors;

@@ -223,6 +223,7 @@ TEST(Activations, MissingActivationDropped) {
                         "microbatch 1, which is dropped since line {}",
                         line));
   EXPECT_EQ(checked.notes(), fmt::format("{}: it is dropped here\n", line));
+  EXPECT_EQ(checked.fix(), "drop(0, 1) keep input, and recompute(0, 1) before it");
 }
 
 TEST(Activations, MissingActivationNotMadeYet) {
@@ -353,6 +354,18 @@ TEST(Activations, OverlapOfUnrelatedOpsIsClean) {
       p.backward(0, 0);
     });
     p.backward(0, 1);
+  });
+  EXPECT_EQ(check(b).text(), "");
+}
+
+TEST(Activations, InputHalvesOfTheFirstStageAreClean) {
+  ScheduleBuilder b = straight(2, 1);
+  b.program([](DeviceProgram &p, Device d) {
+    p.forward(d, 0);
+    p.backwardInput(d, 0);
+    p.backwardWeight(d, 0);
+    p.reduce();
+    p.update();
   });
   EXPECT_EQ(check(b).text(), "");
 }

@@ -116,6 +116,34 @@ TEST(Order, TwoCyclesTakeTwoMoves) {
             "before forward(1, 3)");
 }
 
+TEST(Order, AnOpFarFromItsPlaceMovesOnce) {
+  // 1F1B, but device 1 wants its first backward right after its first forward.
+  const uint32_t devices = 8, microbatches = 12;
+  ScheduleBuilder b = straight(devices, microbatches);
+  b.program([=](DeviceProgram &p, Device d) {
+    const Microbatch warmup = devices - 1 - d;
+    for (Microbatch m = 0; m < warmup; ++m) {
+      p.forward(d, m);
+      if (d == 1 && m == 0)
+        p.backward(d, 0);
+    }
+    for (Microbatch m = 0; m < microbatches; ++m) {
+      if (m + warmup < microbatches)
+        p.forward(d, m + warmup);
+      if (d != 1 || m != 0)
+        p.backward(d, m);
+    }
+    p.reduce();
+    p.update();
+  });
+  Checked checked = check(b);
+  ASSERT_EQ(checked.findings().size(), 1u) << checked.text();
+  EXPECT_EQ(checked.findings()[0].op, "backward(1, 0)");
+  // Device 2 makes its first backward behind its sixth forward, so the sixth of device 1 is the nearest
+  // place.
+  EXPECT_EQ(checked.fix(), "on device 1, move backward(1, 0) behind forward(1, 5)");
+}
+
 TEST(Order, OverlapMembersStartTogether) {
   // Device 1 stands between two stages of device 0, which wants to run them as one op.
   ScheduleBuilder b("sandwich", {3, 1, 2});
