@@ -121,17 +121,18 @@ private:
   }
   // Letters for the stages of a device are shown everywhere or nowhere.
   bool fitsLetters() const {
-    bool several = false, fit = true;
+    bool several = false, any = false, fit = true;
     for (uint32_t device = options.firstDevice; device < deviceEnd; ++device) {
       const std::vector<uint32_t> stages = program.stagesOn(device);
       several |= stages.size() > 1;
       fit &= stages.size() <= 26;
       forEach(device, [&](OpId first, OpId end, int64_t start, int64_t stop) {
         const size_t length = std::to_string(program.ops[first].microbatch).size() + 2;
+        any = true;
         fit &= end - first > 1 || scale.edge(stop) - scale.edge(start) >= length;
       });
     }
-    return several && fit;
+    return several && any && fit;
   }
 
   std::string labelOf(OpId first, OpId end, llvm::ArrayRef<uint32_t> stages) const {

@@ -139,6 +139,27 @@ device 3  0###################
 )");
 }
 
+TEST(Chart, IsWholeForAnyScheduleWindowAndWidth) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    RandomSchedule schedule(seed);
+    Program program = schedule.build();
+    CostModel costs = schedule.costs(program);
+    if (seed % 10 == 0)
+      for (auto *table :
+           {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight, &costs.recompute})
+        *table = StageTable<int64_t>(std::vector<int64_t>(program.stages, 0));
+    const Simulated simulated(program, costs);
+    for (unsigned width : {0u, 25u, 80u, 500u})
+      for (int64_t from : {int64_t(0), int64_t(7), simulated.timeline.makespan}) {
+        const std::string rows = simulated.rows({.width = width, .from = from, .to = from + 9, .maxRows = 2});
+        EXPECT_GE(llvm::StringRef(rows).count('\n'), 2 + std::min(program.devices, 2u) + 1) << rows;
+      }
+    const std::string text = simulated.text();
+    EXPECT_EQ(contains(text, "no op takes time"), simulated.figures.ideal == Rational(0)) << text;
+    EXPECT_TRUE(contains(text, ", exactly\n")) << text;
+  }
+}
+
 TEST(Chart, FiguresNameTheirDenominators) {
   const std::string text = Simulated(oneFOneB(4, 8), milliseconds(4, 10, 10, 10)).text();
   for (const char *part : {"makespan          330 ms", "idle fraction     3/11 = 27.27 %          of elapsed",
