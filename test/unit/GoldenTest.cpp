@@ -137,7 +137,8 @@ void compare(const Golden &golden) {
     largestBusy = std::max(largestBusy, device.busy);
     smallestBusy = std::min(smallestBusy, device.busy);
   }
-  const double overLargest = static_cast<double>(figures->makespan - largestBusy) / static_cast<double>(largestBusy);
+  const double overLargest =
+      static_cast<double>(figures->makespan - largestBusy) / static_cast<double>(largestBusy);
   expectNear(static_cast<double>(figures->makespan) / unitsPerCost, golden.makespan);
   expectNear(figures->idleFraction->toDouble(), golden.idleFraction);
   expectNear(overLargest, golden.overheadRatio);

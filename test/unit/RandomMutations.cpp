@@ -23,15 +23,6 @@ struct Change {
 
 } // namespace
 
-static std::string str(const std::vector<Op> &step) {
-  std::string text;
-  for (const Op &op : step) {
-    text += (text.empty() ? "" : " ") + sluice::str(op) + (op.has(KeepNothing) ? " keep nothing" : "") +
-            (op.has(KeepInput) ? " keep input" : "") + (op.has(Replay) ? " replay" : "") + ";";
-  }
-  return step.size() > 1 ? "overlap { " + text + " }" : text;
-}
-
 void Change::changeFlag() {
   Op &op = steps[at].front();
   if (op.kind == OpKind::Forward)
@@ -108,55 +99,6 @@ void mutate(RandomSchedule &schedule, Random &random) {
   // Most mutants move ops; to leave a pair unplaced is one fault and needs few tries.
   uint32_t kind = random.chance(2) ? 8 : random.below(8);
   Change{schedule, random, device, steps, at}.apply(kind);
-}
-
-static std::string str(const char *name, const StageTable<int64_t> &table, uint32_t microbatches) {
-  std::string text = fmt::format("  {}:", name);
-  for (uint32_t m = 0; m < (table.rowCount() > 1 ? microbatches : 1); ++m) {
-    text += m ? " |" : "";
-    for (uint32_t s = 0; s < table.stageCount(); ++s)
-      text += fmt::format(" {}", table.at(s, m));
-  }
-  return text + "\n";
-}
-
-std::string RandomSchedule::str() const {
-  std::string text = fmt::format("{} stages, {} microbatches, {} devices; changed: {}\n", stages,
-                                 microbatches, devices, mutation.empty() ? "nothing" : mutation);
-  text += fmt::format("  replicas {}, asynchronous {}, random stages:", costs.replicas.value_or(-1),
-                      costs.asynchronous);
-  for (bool isRandom : costs.randomStage)
-    text += isRandom ? " yes" : " no";
-  text += "\n";
-  for (uint32_t m = 0; m < microbatches; ++m) {
-    text += fmt::format("  place microbatch {}:", m);
-    for (uint32_t device : placement[m])
-      text += device == noDevice ? " none" : fmt::format(" {}", device);
-    text += "\n";
-  }
-  using slow::str;
-  text += str("forward", costs.forward, microbatches) + str("backward", costs.backward, microbatches) +
-          str("backward_input", costs.backwardInput, microbatches) +
-          str("backward_weight", costs.backwardWeight, microbatches) +
-          str("recompute", costs.recompute, microbatches) +
-          str("activation transfer", costs.activationTransfer, microbatches) +
-          str("gradient transfer", costs.gradientTransfer, microbatches) +
-          str("activation", costs.activation, microbatches) +
-          str("kept_input", costs.keptInput, microbatches) + str("pending", costs.pending, microbatches) +
-          str("boundary", costs.boundary, microbatches);
-  for (auto [pair, cost] : costs.overlapped)
-    text += fmt::format("  overlapped({}, {}) = {}\n", pair.first, pair.second, cost);
-  for (uint32_t s = 0; s < stages; ++s)
-    text += fmt::format("  stage {}: weights {} gradients {} optimizer_state {} workspace {}\n", s,
-                        costs.weights[s], costs.gradients[s], costs.optimizerState[s], costs.workspace[s]);
-  for (uint32_t device = 0; device < devices; ++device) {
-    text += fmt::format("  device {}, reserved {}:\n   ", device,
-                        costs.reserved.empty() ? 0 : costs.reserved[device]);
-    for (const std::vector<Op> &step : steps[device])
-      text += " " + str(step);
-    text += "\n";
-  }
-  return text;
 }
 
 } // namespace sluice::slow

@@ -1,7 +1,6 @@
 #include "RandomSchedules.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <set>
 
 namespace sluice::slow {
@@ -329,43 +328,5 @@ RandomSchedule Generator::generate() {
 }
 
 RandomSchedule randomSchedule(uint64_t seed) { return Generator(seed).generate(); }
-
-RandomSchedule emptySchedule(uint32_t stages, uint32_t microbatches, uint32_t devices) {
-  RandomSchedule schedule;
-  schedule.stages = stages;
-  schedule.microbatches = microbatches;
-  schedule.devices = devices;
-  schedule.placement.assign(microbatches, std::vector<uint32_t>(stages, 0));
-  schedule.steps.resize(devices);
-  schedule.costs = CostModel::ofTicks(stages);
-  return schedule;
-}
-
-Program RandomSchedule::build() const {
-  Program program;
-  program.name = "random";
-  program.stages = stages;
-  program.microbatches = microbatches;
-  program.devices = devices;
-  for (const std::vector<uint32_t> &row : placement)
-    program.placement.addMicrobatch(row);
-  program.placement.finish();
-  program.programSpan.resize(devices);
-  program.deviceBegin = {0};
-  for (const std::vector<std::vector<Op>> &device : steps) {
-    for (const std::vector<Op> &step : device)
-      for (size_t i = 0; i < step.size(); ++i) {
-        Op op = step[i];
-        if (step.size() > 1)
-          op.flags |= i == 0 ? OverlapFirst : OverlapFollower;
-        program.ops.push_back(op);
-        program.siteOf.push_back(static_cast<uint32_t>(program.sites.size()));
-        program.frameOf.push_back(0);
-        program.sites.push_back({Span{program.size(), program.size() + 1}, 0});
-      }
-    program.deviceBegin.push_back(program.size());
-  }
-  return program;
-}
 
 } // namespace sluice::slow

@@ -46,6 +46,9 @@ struct RandomSchedule {
 /// backwards, recomputation and overlaps.
 RandomSchedule randomSchedule(uint64_t seed);
 
+/// `overlap { forward(0, 1); backward(1, 0); }`: one step in words.
+std::string str(const std::vector<Op> &step);
+
 /// Changes one thing: an op lost, doubled, moved or exchanged, a device changed, a flag, an overlap made.
 void mutate(RandomSchedule &schedule, Random &random);
 

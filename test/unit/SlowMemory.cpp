@@ -143,7 +143,8 @@ int64_t Live::bytesOf(const std::vector<const Item *> &live) const {
     if (item->what == What::Output)
       bytes += item->bytes;
     else
-      largest[{item->stage, item->microbatch}] = std::max(largest[{item->stage, item->microbatch}], item->bytes);
+      largest[{item->stage, item->microbatch}] =
+          std::max(largest[{item->stage, item->microbatch}], item->bytes);
   for (auto [pair, held] : largest)
     bytes += held;
   return bytes;

@@ -119,7 +119,7 @@ static void addSteps(const Program &program, const CostModel &costs, Run &run, P
     }
 }
 
-Run run(const Program &program, const CostModel &costs, Transfers transfers, Reductions reductions) {
+Run run(const Program &program, const CostModel &costs, Transfers transfers) {
   Run run;
   Places places;
   addSteps(program, costs, run, places);
@@ -130,7 +130,7 @@ Run run(const Program &program, const CostModel &costs, Transfers transfers, Red
     for (OpId id = step.first; id < step.endOp; ++id)
       for (Prerequisite input : inputOf(program, costs, run, places, program.ops[id]))
         step.prerequisites.push_back({input.step, transfers == Transfers::Given ? input.transfer : 0});
-    if (program.ops[step.first].kind == OpKind::Reduce && reductions == Reductions::Joint)
+    if (program.ops[step.first].kind == OpKind::Reduce)
       joinReduction(program, run, i);
   }
   for (bool changed = true; changed;) {

@@ -31,9 +31,6 @@ struct Step {
 };
 
 enum class Transfers { Given, Free };
-/// Whether a reduction waits for the other devices that hold a copy.
-enum class Reductions { Joint, Local };
-
 /// Steps device by device, in program order.
 struct Run {
   bool complete = true; ///< Every device reached the end of its program.
@@ -41,8 +38,7 @@ struct Run {
   std::vector<size_t> stepOf; ///< Per op.
   int64_t makespan() const;
 };
-Run run(const Program &program, const CostModel &costs, Transfers transfers = Transfers::Given,
-        Reductions reductions = Reductions::Joint);
+Run run(const Program &program, const CostModel &costs, Transfers transfers = Transfers::Given);
 
 struct DeviceFigures {
   int64_t busy = 0, useful = 0, idle = 0;
@@ -62,19 +58,22 @@ Figures measure(const Program &program, const CostModel &costs, const Run &run);
 /// The part of `measure` that counts what is live: the peaks of each device.
 void measureLive(const Program &program, const CostModel &costs, const Run &run, Figures &figures);
 
-/// Where a rule fails. Stage and microbatch are noMicrobatch where the rule has none.
+/// Where a rule fails: noDevice and noMicrobatch where it has none.
 struct Fault {
   unsigned rule;
-  uint32_t stage, microbatch;
+  uint32_t device, stage, microbatch;
   friend auto operator<=>(const Fault &, const Fault &) = default;
 };
 
+/// Stands for any of 302, 304 and 305: which of them names a program that never ends is a matter of words.
+inline constexpr unsigned stuck = 302;
+
 /// Verdict of families 2, 3 and 5 and of placement, by rule numbers. `failing` holds every condition that
-/// fails, `blamed` the rules left when causes silence their consequences. A deadlock that only the order
-/// or the number of reductions causes counts as 304.
+/// fails under some reading of the definition; `blamed` the rules that are left when causes silence their
+/// consequences, `stuck` not among them, one set for each reading that makes a difference.
 struct Verdict {
   std::set<Fault> failing;
-  std::set<unsigned> blamed;
+  std::set<std::set<unsigned>> blamed;
   /// No error; warnings do not count.
   bool isLegal() const;
   bool fails(unsigned rule) const;

@@ -19,30 +19,41 @@ std::string Verdict::str() const {
   std::string text = "expected:";
   for (const Fault &fault : failing)
     text += fmt::format(" {} at ({}, {})", fault.rule, fault.stage, static_cast<int32_t>(fault.microbatch));
-  return text + fmt::format("; blamed {}\n", fmt::join(blamed, " "));
+  for (const std::set<unsigned> &rules : blamed)
+    text += fmt::format("; blamed {}", fmt::join(rules, " "));
+  return text + "\n";
 }
 
 namespace {
 
-/// What a device holds of one stage and microbatch.
-enum class State { None, Input, Saved, Half, Gone, Done };
+/// What a device holds of one stage and microbatch, in the order of its life.
+enum class State { None, Gone, Input, Saved, Half, Done };
 
 using Pair = std::pair<uint32_t, uint32_t>; ///< Stage, microbatch.
+
+/// Where the definition leaves open which of two rules names a fault, or what a faulty op leaves behind,
+/// every reading is tried.
+struct Reading {
+  bool faultyHasEffect;     ///< A faulty op takes its pair a step further, or leaves its state.
+  bool faultyDropHasEffect; ///< The same of a faulty drop.
+  bool repeatedIsDuplicate; ///< A repeated recompute or drop is 203, or what its state makes it.
+};
 
 /// One device program, walked twice: `before` looks for what an op needs, `apply` changes the states.
 struct Walk {
   const Program &program;
   uint32_t device;
+  Reading reading;
   std::set<Fault> &failing;
   std::map<Pair, State> state;
-  /// How often each kind has run; `backward` and `backward_input` are one kind.
-  std::map<std::tuple<OpKind, uint32_t, uint32_t>, int> ran;
+  /// What has run; `backward` and `backward_input` are one kind.
+  std::set<std::tuple<OpKind, uint32_t, uint32_t>> ran;
 
   State stateOf(const Op &op) const {
     auto found = state.find({op.stage, op.microbatch});
     return found == state.end() ? State::None : found->second;
   }
-  void fault(unsigned rule, const Op &op) { failing.insert({rule, op.stage, op.microbatch}); }
+  void fault(unsigned rule, const Op &op) { failing.insert({rule, device, op.stage, op.microbatch}); }
   bool hasRun(OpKind kind, uint32_t stage, uint32_t microbatch) const {
     return ran.count({kind, stage, microbatch}) != 0;
   }
@@ -82,20 +93,32 @@ static std::pair<std::set<State>, unsigned> allowed(OpKind kind) {
 /// `made`: kinds of the same stage and microbatch among the other members of the overlap.
 void Walk::checkState(const Op &op, const std::set<OpKind> &made) {
   auto [states, rule] = allowed(op.kind);
-  bool dependsOnOverlap = false;
-  if (op.kind == OpKind::Recompute)
-    dependsOnOverlap = made.count(OpKind::Forward);
-  else if (op.kind == OpKind::BackwardWeight)
-    dependsOnOverlap = made.count(OpKind::Backward);
-  else if (op.kind != OpKind::Forward)
-    dependsOnOverlap = made.count(OpKind::Forward) || made.count(OpKind::Recompute);
-  if (made.count(kindOf(op)) || hasRun(kindOf(op), op.stage, op.microbatch))
+  if (made.count(kindOf(op)))
     return fault(203, op);
   if (states.count(stateOf(op)))
     return;
-  if (op.kind == OpKind::Recompute && stateOf(op) == State::Saved)
-    return fault(203, op);
-  fault(dependsOnOverlap ? 210 : rule, op);
+  bool repeated = hasRun(kindOf(op), op.stage, op.microbatch), dependsOnOverlap = false;
+  switch (op.kind) {
+  case OpKind::Forward:
+    if (repeated) // otherwise it only comes too late, which is not its fault
+      fault(203, op);
+    return;
+  case OpKind::Recompute:
+    dependsOnOverlap = made.count(OpKind::Forward) || made.count(OpKind::Drop);
+    repeated = stateOf(op) == State::Saved || (repeated && reading.repeatedIsDuplicate);
+    break;
+  case OpKind::Drop:
+    dependsOnOverlap = made.count(OpKind::Forward) || made.count(OpKind::Recompute);
+    repeated = repeated && reading.repeatedIsDuplicate;
+    break;
+  case OpKind::BackwardWeight:
+    dependsOnOverlap = made.count(OpKind::Backward);
+    repeated = stateOf(op) == State::Done; // by itself or in a whole backward
+    break;
+  default:
+    dependsOnOverlap = made.count(OpKind::Forward) || made.count(OpKind::Recompute);
+  }
+  fault(dependsOnOverlap ? 210 : repeated ? 203 : rule, op);
 }
 
 /// A producer on this device must stand earlier; one on another device is the cycle's affair.
@@ -115,27 +138,27 @@ void Walk::checkNeighbour(const Op &op, OpId first, OpId end) {
   }
 }
 
-void Walk::apply(const Op &op) {
-  ++ran[{kindOf(op), op.stage, op.microbatch}];
-  if (!allowed(op.kind).first.count(stateOf(op)))
-    return;
-  State &now = state[{op.stage, op.microbatch}];
+static State after(const Op &op) {
   switch (op.kind) {
   case OpKind::Forward:
-    now = op.has(KeepInput) ? State::Input : op.has(KeepNothing) ? State::Gone : State::Saved;
-    break;
+    return op.has(KeepInput) ? State::Input : op.has(KeepNothing) ? State::Gone : State::Saved;
   case OpKind::Recompute:
-    now = State::Saved;
-    break;
+    return State::Saved;
   case OpKind::BackwardInput:
-    now = State::Half;
-    break;
+    return State::Half;
   case OpKind::Drop:
-    now = op.has(KeepInput) ? State::Input : State::Gone;
-    break;
+    return op.has(KeepInput) ? State::Input : State::Gone;
   default:
-    now = State::Done;
+    return State::Done;
   }
+}
+
+void Walk::apply(const Op &op) {
+  ran.insert({kindOf(op), op.stage, op.microbatch});
+  const State before = stateOf(op);
+  bool hasEffect = op.kind == OpKind::Drop ? reading.faultyDropHasEffect : reading.faultyHasEffect;
+  if (allowed(op.kind).first.count(before) || (hasEffect && after(op) > before))
+    state[{op.stage, op.microbatch}] = after(op);
 }
 
 void Walk::run() {
@@ -164,9 +187,9 @@ void Walk::run() {
       if (program.deviceOf(stage, microbatch) != device)
         continue;
       if (!hasRun(OpKind::Forward, stage, microbatch))
-        failing.insert({201, stage, microbatch});
+        failing.insert({201, device, stage, microbatch});
       else if (state[{stage, microbatch}] != State::Done)
-        failing.insert({202, stage, microbatch});
+        failing.insert({202, device, stage, microbatch});
     }
 }
 
@@ -180,7 +203,7 @@ struct Accumulator {
   std::set<Fault> &failing;
   bool anyUpdate = false, anyReduce = false; ///< Of any stage on any device.
 
-  void fault(unsigned rule) { failing.insert({rule, stage, noMicrobatch}); }
+  void fault(unsigned rule) { failing.insert({rule, device, stage, noMicrobatch}); }
   void run();
 };
 
@@ -216,69 +239,87 @@ void Accumulator::run() {
       reduced = reduced && !costs.asynchronous;
     }
   }
-  if (anyUpdate && !updated && !covered.empty())
+  if (anyUpdate && !covered.empty() && (!updated || costs.asynchronous))
     fault(505);
 }
 
-/// Of the rules that fail for one pair, or for one stage, the one that comes first names the cause.
+/// Of the rules that fail for one pair, or for one copy of a stage, the one that names the cause.
 static unsigned firstCause(const std::set<unsigned> &rules) {
-  for (unsigned rule : {801, 802, 201, 203, 204, 205, 207, 208, 206, 210, 202, 505, 514, 506, 502, 503, 501})
+  for (unsigned rule :
+       {801, 802, 201, 203, 204, 205, 207, 208, 206, 210, 202, 209, 505, 514, 506, 502, 503, 501})
     if (rules.count(rule))
       return rule;
   return 0;
 }
 
-static void blame(Verdict &verdict) {
-  std::map<Pair, std::set<unsigned>> ofPair;
-  std::map<uint32_t, std::set<unsigned>> ofStage;
-  std::set<uint32_t> faultyStages;
-  for (const Fault &fault : verdict.failing) {
-    if (fault.rule == 302 || fault.rule == 304)
-      verdict.blamed.insert(fault.rule);
+/// A pair's cause silences its other faults, and those of the accumulator it adds to. Where a program never
+/// ends, or ops stand on other devices, what follows from that is left to the words of the findings.
+static std::set<unsigned> blame(const std::set<Fault> &failing) {
+  std::set<unsigned> blamed;
+  std::map<Pair, std::set<unsigned>> ofPair, ofCopy;
+  std::set<Pair> silenced;
+  std::set<uint32_t> unplaced, misplaced; // stages
+  bool isStuck = false;
+  for (const Fault &fault : failing) {
+    isStuck |= fault.rule == stuck;
+    if (fault.rule == 801)
+      unplaced.insert(fault.stage);
+    if (fault.rule == 802 && fault.microbatch == noMicrobatch)
+      misplaced.insert(fault.stage);
     else if (fault.microbatch == noMicrobatch)
-      ofStage[fault.stage].insert(fault.rule);
-    else
+      ofCopy[{fault.device, fault.stage}].insert(fault.rule);
+    else if (fault.rule != stuck)
       ofPair[{fault.stage, fault.microbatch}].insert(fault.rule);
-    if (fault.microbatch != noMicrobatch && fault.rule != 209)
-      faultyStages.insert(fault.stage);
+    if (fault.rule != stuck && fault.rule != 209 && fault.microbatch != noMicrobatch)
+      silenced.insert({fault.device, fault.stage});
   }
-  for (auto &[pair, rules] : ofPair) {
-    if (rules.erase(209))
-      verdict.blamed.insert(209);
-    if (unsigned cause = firstCause(rules))
-      verdict.blamed.insert(cause);
-  }
-  for (auto &[stage, rules] : ofStage)
-    if (!faultyStages.count(stage))
-      verdict.blamed.insert(firstCause(rules));
+  for (const auto &[pair, rules] : ofPair)
+    blamed.insert(firstCause(rules));
+  for (uint32_t stage : misplaced)
+    if (!unplaced.count(stage))
+      blamed.insert(802);
+  for (const auto &[copy, rules] : ofCopy)
+    if (!silenced.count(copy) && !misplaced.count(copy.second) && !isStuck)
+      blamed.insert(firstCause(rules));
+  return blamed;
 }
 
-Verdict judge(const Program &program, const CostModel &costs) {
-  Verdict verdict;
+/// All that needs no walk through states: placement, gradients, the order.
+static std::set<Fault> stateless(const Program &program, const CostModel &costs) {
+  std::set<Fault> failing;
   for (uint32_t stage = 0; stage < program.stages; ++stage)
     for (uint32_t microbatch = 0; microbatch < program.microbatches; ++microbatch)
       if (program.deviceOf(stage, microbatch) == noDevice)
-        verdict.failing.insert({801, stage, microbatch});
+        failing.insert({801, noDevice, stage, microbatch});
   bool anyUpdate = false, anyReduce = false;
   for (OpId id = 0; id < program.size(); ++id) {
     const Op &op = program.ops[id];
     anyUpdate |= op.kind == OpKind::Update;
     anyReduce |= op.kind == OpKind::Reduce;
     if (!standsHere(program, program.deviceOf(id), op))
-      verdict.failing.insert({802, op.stage, op.microbatch});
+      failing.insert({802, program.deviceOf(id), op.stage, op.microbatch});
     if (op.kind == OpKind::Recompute && !op.has(Replay) && costs.isRandom(op.stage))
-      verdict.failing.insert({209, op.stage, op.microbatch});
+      failing.insert({209, program.deviceOf(id), op.stage, op.microbatch});
   }
-  for (uint32_t device = 0; device < program.devices; ++device) {
-    Walk{program, device, verdict.failing, {}, {}}.run();
+  for (uint32_t device = 0; device < program.devices; ++device)
     for (uint32_t stage : program.stagesOn(device))
-      Accumulator{program, costs, device, stage, verdict.failing, anyUpdate, anyReduce}.run();
+      Accumulator{program, costs, device, stage, failing, anyUpdate, anyReduce}.run();
+  if (!run(program, costs).complete)
+    failing.insert({stuck, noDevice, 0, 0});
+  return failing;
+}
+
+Verdict judge(const Program &program, const CostModel &costs) {
+  Verdict verdict;
+  const std::set<Fault> common = stateless(program, costs);
+  for (unsigned bits = 0; bits < 8; ++bits) {
+    const Reading reading{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+    std::set<Fault> failing = common;
+    for (uint32_t device = 0; device < program.devices; ++device)
+      Walk{program, device, reading, failing, {}, {}}.run();
+    verdict.blamed.insert(blame(failing));
+    verdict.failing.insert(failing.begin(), failing.end());
   }
-  if (!run(program, costs, Transfers::Given, Reductions::Local).complete)
-    verdict.failing.insert({302, 0, 0});
-  else if (!run(program, costs).complete)
-    verdict.failing.insert({304, 0, 0});
-  blame(verdict);
   return verdict;
 }
 
