@@ -184,8 +184,8 @@ std::string ranges(std::vector<uint32_t> numbers) {
       end = i + 1;
     if (!text.empty())
       text += ", ";
-    text += end - i == 1 ? fmt::format("{}", numbers[i])
-                         : fmt::format("{}..{}", numbers[i], numbers[end - 1] + 1);
+    text +=
+        end - i == 1 ? fmt::format("{}", numbers[i]) : fmt::format("{}..{}", numbers[i], numbers[end - 1]);
     i = end;
   }
   return text;
