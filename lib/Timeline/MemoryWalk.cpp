@@ -1,6 +1,9 @@
 #include "Timeline/MemoryWalk.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
+#include <tuple>
 
 namespace sluice {
 
@@ -27,8 +30,9 @@ std::vector<LiveItem> MemoryWalk::liveAtPeak(uint32_t device) {
   walk(device);
   if (!costs.reserved.empty() && costs.reserved[device] != 0)
     peaks.livePeak.push_back({LiveKind::Reserved, noStage, 1, costs.reserved[device]});
-  std::stable_sort(peaks.livePeak.begin(), peaks.livePeak.end(),
-                   [](const LiveItem &a, const LiveItem &b) { return a.bytes > b.bytes; });
+  llvm::sort(peaks.livePeak, [](const LiveItem &a, const LiveItem &b) {
+    return std::tuple(-a.bytes, a.kind, a.stage) < std::tuple(-b.bytes, b.kind, b.stage);
+  });
   return std::move(peaks.livePeak);
 }
 
@@ -88,8 +92,10 @@ void MemoryWalk::collectArrivals(uint32_t device) {
       arrivals.push_back({timeline.end[index.backward(op.stage + 1, op.microbatch)], op.stage, op.microbatch,
                           LiveKind::ReceivedGradient});
   }
-  std::stable_sort(arrivals.begin(), arrivals.end(),
-                   [](const Arrival &a, const Arrival &b) { return a.time < b.time; });
+  // Arrivals of one time are all taken before anything else happens: their order does not show.
+  auto earlier = [](const Arrival &a, const Arrival &b) { return a.time < b.time; };
+  if (!llvm::is_sorted(arrivals, earlier))
+    llvm::sort(arrivals, earlier);
 }
 
 // At one moment what ends is freed before what begins is counted, so an arrival at the very start of an op
