@@ -39,6 +39,7 @@ public:
                       counted(program.devices, "device"));
     times();
     ratios();
+    criticalPath();
     traffic();
     closedForm();
     hasDecimals = needsDecimals();
@@ -65,6 +66,14 @@ private:
     line("bubble time", time(figures.bubbleTime), "mean idle time of a device");
     if (figures.transferExposed != 0)
       line("transfer exposed", time(figures.transferExposed), "makespan less the one with free transfers");
+  }
+
+  void criticalPath() {
+    const CriticalSummary &path = figures.critical;
+    std::string parts = counted(path.ops, "op") + " of " + time(path.compute);
+    if (path.transfer != 0)
+      parts += fmt::format(" and transfers of {}", time(path.transfer));
+    line("critical path", parts);
   }
 
   void ratios() {

@@ -57,11 +57,13 @@ void Bindings::considerInputs(const Op &op, Binding &best) const {
   }
 }
 
-void Bindings::considerJoint(OpId reduce, Binding &best) const {
+llvm::ArrayRef<OpId> Bindings::jointCalls(OpId reduce) const {
   auto call = callOf.find(reduce);
-  if (call == callOf.end())
-    return;
-  for (OpId member : calls[call->second])
+  return call == callOf.end() ? llvm::ArrayRef<OpId>() : llvm::ArrayRef<OpId>(calls[call->second]);
+}
+
+void Bindings::considerJoint(OpId reduce, Binding &best) const {
+  for (OpId member : jointCalls(reduce))
     if (OpId before = previous(member); before != noOp && member != reduce)
       consider({before, EdgeKind::Contribution, timeline.end[before], 0}, best);
 }

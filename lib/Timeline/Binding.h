@@ -27,6 +27,9 @@ public:
   Binding of(OpId first) const;
   /// Start of the op or overlap that begins at `first`.
   int64_t start(OpId first) const { return timeline.start(program, costs, first); }
+  /// The calls, one a device, that end together with `reduce`; itself among them. Empty if it is no reduction
+  /// of a stage with several copies.
+  llvm::ArrayRef<OpId> jointCalls(OpId reduce) const;
 
 private:
   void considerInputs(const Op &op, Binding &best) const;

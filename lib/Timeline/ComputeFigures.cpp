@@ -128,6 +128,7 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
   figures.transferExposed =
       timeline.makespan - makespanWithoutTransfers(program, index, costs, timeline, diagnostics);
   figures.times = deviceTimes(program, index, costs, timeline);
+  figures.critical = summarize(criticalPath(program, index, costs, timeline));
   auto memory = memoryFigures(program, index, costs, timeline, diagnostics);
   if (!memory)
     return std::nullopt;

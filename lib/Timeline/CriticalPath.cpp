@@ -31,4 +31,14 @@ std::vector<CriticalStep> criticalPath(const Program &program, const ProgramInde
   return path;
 }
 
+CriticalSummary summarize(llvm::ArrayRef<CriticalStep> path) {
+  CriticalSummary summary;
+  for (const CriticalStep &step : path) {
+    summary.ops += step.end != step.start;
+    summary.compute += step.end - step.start;
+    summary.transfer += step.transfer;
+  }
+  return summary;
+}
+
 } // namespace sluice

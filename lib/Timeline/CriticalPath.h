@@ -18,4 +18,11 @@ struct CriticalStep {
 std::vector<CriticalStep> criticalPath(const Program &program, const ProgramIndex &index,
                                        const CostModel &costs, const Timeline &timeline);
 
+/// The path in brief: what makes the makespan.
+struct CriticalSummary {
+  uint64_t ops = 0; ///< An overlap counts once, ops that take no time not at all.
+  int64_t compute = 0, transfer = 0;
+};
+CriticalSummary summarize(llvm::ArrayRef<CriticalStep> path);
+
 } // namespace sluice

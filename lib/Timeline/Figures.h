@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Timeline/ClosedForms.h"
+#include "Timeline/CriticalPath.h"
 #include "Timeline/Idle.h"
 #include "Timeline/Memory.h"
 
@@ -32,6 +33,7 @@ struct Figures {
   int64_t transfers = 0, bytesMoved = 0;
   std::vector<DeviceTimes> times;
   MemoryFigures memory;
+  CriticalSummary critical;
   ClosedForms closed;
   /// Figures that have no value and the setting each lacks (`batch`), as finding 114 names it.
   std::map<std::string, std::string, std::less<>> missing;

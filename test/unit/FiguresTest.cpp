@@ -2,7 +2,7 @@
 
 #include "Schedules.h"
 #include "Timeline/BindingTree.h"
-#include "Timeline/CriticalPath.h"
+#include "Timeline/Slack.h"
 
 #include <gtest/gtest.h>
 
@@ -165,11 +165,56 @@ TEST(Figures, CriticalPathIsUnbrokenAndAsLongAsTheMakespan) {
     auto path = criticalPath(program, index, costs, *timeline);
     ASSERT_FALSE(path.empty());
     EXPECT_EQ(path.back().end, timeline->makespan) << "seed " << seed;
+    CriticalSummary summary = summarize(path);
+    EXPECT_EQ(summary.compute + summary.transfer, timeline->makespan) << "seed " << seed;
     int64_t reached = 0;
     for (const CriticalStep &step : path) {
       EXPECT_EQ(step.start, reached + step.transfer) << "seed " << seed;
       EXPECT_EQ(step.end, timeline->end[step.op]);
       reached = step.end;
+    }
+  }
+}
+
+/// The makespan if one op, no member of an overlap, takes `more` time than it does.
+static int64_t makespanWith(const Program &program, const CostModel &costs, const Op &op, int64_t more) {
+  CostModel changed = costs;
+  StageTable<int64_t> *table = op.kind == OpKind::Forward         ? &changed.forward
+                               : op.kind == OpKind::Backward      ? &changed.backward
+                               : op.kind == OpKind::BackwardInput ? &changed.backwardInput
+                               : op.kind == OpKind::Recompute     ? &changed.recompute
+                                                                  : &changed.backwardWeight;
+  StageTable<int64_t> longer;
+  for (uint32_t m = 0; m < program.microbatches; ++m) {
+    std::vector<int64_t> row;
+    for (uint32_t s = 0; s < program.stages; ++s)
+      row.push_back(table->at(s, m) + (s == op.stage && m == op.microbatch ? more : 0));
+    longer.addMicrobatch(row);
+  }
+  longer.finish();
+  *table = std::move(longer);
+  Diagnostics diagnostics;
+  return simulate(program, ProgramIndex(program), changed, diagnostics)->makespan;
+}
+
+TEST(Figures, SlackIsJustWhatAnOpMayTakeLonger) {
+  for (unsigned seed = 2600; seed < 2700; ++seed) {
+    RandomSchedule schedule(seed);
+    Program program = schedule.build();
+    CostModel costs = schedule.costs(program);
+    ProgramIndex index(program);
+    Diagnostics diagnostics;
+    auto timeline = simulate(program, index, costs, diagnostics);
+    auto slack = slacks(program, index, costs, *timeline);
+    for (const CriticalStep &step : criticalPath(program, index, costs, *timeline))
+      EXPECT_EQ(slack[step.op], 0) << "seed " << seed;
+    for (OpId op = 0; op < program.size(); ++op) {
+      if (!program.ops[op].isCompute() || program.ops[op].has(OverlapFirst) ||
+          program.ops[op].has(OverlapFollower))
+        continue;
+      EXPECT_EQ(makespanWith(program, costs, program.ops[op], slack[op]), timeline->makespan);
+      EXPECT_EQ(makespanWith(program, costs, program.ops[op], slack[op] + 1), timeline->makespan + 1)
+          << "seed " << seed << " " << str(program.ops[op]);
     }
   }
 }
