@@ -3,30 +3,18 @@
 #include "Emit/TextTable.h"
 
 #include "Schedules.h"
+#include "Simulated.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-
-#include <gtest/gtest.h>
 
 using namespace sluice;
 using namespace sluice::test;
 
 namespace {
 
-/// A schedule with all that its outputs are made from.
-struct Simulated {
-  Program program;
-  CostModel costs;
-  Timeline timeline;
-  Figures figures;
-
-  Simulated(Program built, CostModel model) : program(std::move(built)), costs(std::move(model)) {
-    Diagnostics diagnostics;
-    ProgramIndex index(program);
-    timeline = *simulate(program, index, costs, diagnostics);
-    figures = *computeFigures(program, index, costs, timeline, diagnostics);
-  }
+struct Shown : Simulated {
+  using Simulated::Simulated;
   std::string rows(const ChartOptions &options) const { return chartRows(program, costs, timeline, options); }
   std::string text(const ChartOptions &options = {}) const {
     return chart(program, costs, timeline, figures, options);
@@ -53,7 +41,7 @@ size_t columnsOf(llvm::StringRef line) {
 } // namespace
 
 TEST(Chart, ShowsEveryOpWithItsMicrobatchAt80Columns) {
-  EXPECT_EQ(Simulated(gpipe(4, 8), milliseconds(4, 10, 10, 10)).rows({.width = 80, .ascii = true}),
+  EXPECT_EQ(Shown(gpipe(4, 8), milliseconds(4, 10, 10, 10)).rows({.width = 80, .ascii = true}),
             R"(          0 s                 100 ms              200 ms              300 ms
           |-------------------|-------------------|-------------------|-----
 device 0  0-1-2-3-4-5-6-7-                  0###1###2###3###4###5###6###7###
@@ -67,7 +55,7 @@ device 3        0-1-2-3-4-5-6-7-0###1###2###3###4###5###6###7###
 
 TEST(Chart, WidthsAreProportionalAt120Columns) {
   const std::string rows =
-      Simulated(oneFOneB(4, 8), milliseconds(4, 10, 10, 10)).rows({.width = 120, .ascii = true});
+      Shown(oneFOneB(4, 8), milliseconds(4, 10, 10, 10)).rows({.width = 120, .ascii = true});
   EXPECT_TRUE(contains(rows, "\ndevice 0  0--1--2--3--                  0#####4--1#####5--2#####6--3#####7--"
                              "4#####   5#####   6#####   7#####\n"))
       << rows;
@@ -76,7 +64,7 @@ TEST(Chart, WidthsAreProportionalAt120Columns) {
 TEST(Chart, FitsItsWindow) {
   for (unsigned width : {40u, 80u, 120u, 200u})
     for (uint32_t m : {1u, 8u, 200u}) {
-      const std::string rows = Simulated(oneFOneB(4, m), milliseconds(4, 11, 9, 7)).rows({.width = width});
+      const std::string rows = Shown(oneFOneB(4, m), milliseconds(4, 11, 9, 7)).rows({.width = width});
       for (llvm::StringRef line : llvm::split(rows, '\n'))
         EXPECT_LE(columnsOf(line), std::max(width, 64u)) << line.str();
     }
@@ -90,7 +78,7 @@ TEST(Chart, KindsAreToldApartWithoutColour) {
     p.overlap([&] { p.forward(0, 2), p.backwardInput(0, 1); });
     p.backwardWeight(0, 1), p.backwardInput(0, 2), p.backwardWeight(0, 2);
   });
-  Simulated kinds(builder.build(), CostModel::ofTicks(1, 2, 2, 3));
+  Shown kinds(builder.build(), CostModel::ofTicks(1, 2, 2, 3));
   EXPECT_TRUE(contains(kinds.rows({.width = 34, .ascii = true}), "device 0  0-0~0####1-2&1&1++2=2++\n"));
   EXPECT_TRUE(contains(kinds.rows({.width = 34}), "device 0  0─0≈0████1─2&1▚1░░2▓2░░\n"));
   const std::string colored = kinds.rows({.width = 34, .color = true});
@@ -105,14 +93,14 @@ TEST(Chart, NamesTheStageWhereADeviceHasSeveral) {
     for (uint32_t m : {0u, 1u})
       p.forward(0, m), p.forward(1, m), p.backward(1, m), p.backward(0, m);
   });
-  Simulated chunks(builder.build(), CostModel::ofTicks(2, 1, 1, 0));
+  Shown chunks(builder.build(), CostModel::ofTicks(2, 1, 1, 0));
   EXPECT_TRUE(contains(chunks.rows({.width = 34, .ascii = true}), "device 0  0a-0b-0b#0a#1a-1b-1b#1a#\n"));
   // Where they do not fit one op they are left out everywhere.
   EXPECT_TRUE(contains(chunks.rows({.width = 30, .ascii = true}), "device 0  0-0-0#0#1-1-1#1#\n"));
 }
 
 TEST(Chart, DensityWhereOpsAreNarrowerThanColumns) {
-  Simulated large(oneFOneB(64, 1024), milliseconds(64, 10, 10, 10));
+  Shown large(oneFOneB(64, 1024), milliseconds(64, 10, 10, 10));
   const std::string rows = large.rows({.width = 100, .ascii = true});
   // Device 63 waits for 63 forwards, works without a pause and ends 63 backwards early.
   EXPECT_TRUE(contains(rows, "\ndevice 63   2" + std::string(83, '#') + "5\n")) << rows;
@@ -125,7 +113,7 @@ TEST(Chart, DensityWhereOpsAreNarrowerThanColumns) {
 }
 
 TEST(Chart, ShowsAPartOfTheTimeAndTheDevices) {
-  Simulated whole(gpipe(4, 8), milliseconds(4, 10, 10, 10));
+  Shown whole(gpipe(4, 8), milliseconds(4, 10, 10, 10));
   EXPECT_EQ(
       whole.rows({.width = 30, .ascii = true, .from = 110, .to = 130, .firstDevice = 2, .deviceEnd = 4}),
       R"(                    120 ms
@@ -148,7 +136,7 @@ TEST(Chart, IsWholeForAnyScheduleWindowAndWidth) {
       for (auto *table :
            {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight, &costs.recompute})
         *table = StageTable<int64_t>(std::vector<int64_t>(program.stages, 0));
-    const Simulated simulated(program, costs);
+    const Shown simulated(program, costs);
     for (unsigned width : {0u, 25u, 80u, 500u})
       for (int64_t from : {int64_t(0), int64_t(7), simulated.timeline.makespan}) {
         const std::string rows = simulated.rows({.width = width, .from = from, .to = from + 9, .maxRows = 2});
@@ -161,7 +149,7 @@ TEST(Chart, IsWholeForAnyScheduleWindowAndWidth) {
 }
 
 TEST(Chart, FiguresNameTheirDenominators) {
-  const std::string text = Simulated(oneFOneB(4, 8), milliseconds(4, 10, 10, 10)).text();
+  const std::string text = Shown(oneFOneB(4, 8), milliseconds(4, 10, 10, 10)).text();
   for (const char *part : {"makespan          330 ms", "idle fraction     3/11 = 27.27 %          of elapsed",
                            "overhead ratio    3/8 = 37.5 %            of ideal", "modeled, not measured",
                            "overhead ratio (P-1)/M = 3/8, idle fraction (P-1)/(M+P-1) = 3/11",
@@ -178,7 +166,7 @@ TEST(Chart, SaysWhichAssumptionOfTheClosedFormsFailsAndWhere) {
   CostModel costs = milliseconds(4, 10, 10, 10);
   costs.forward = StageTable<int64_t>({10, 10, 10, 13});
   costs.declaredAt["forward"] = {file.begin + 14, file.begin + 29};
-  const std::string text = Simulated(oneFOneB(4, 8), costs).text({.sources = &sources});
+  const std::string text = Shown(oneFOneB(4, 8), costs).text({.sources = &sources});
   EXPECT_TRUE(contains(text, "closed forms      do not apply:\n"
                              "    stage 3 has forward 13 ms, stage 0 10 ms (line 2)\n"))
       << text;
@@ -190,7 +178,7 @@ TEST(Chart, ListsWhatIsLiveAtTheMostMemory) {
   costs.activation = StageTable<int64_t>(std::vector<int64_t>(4, int64_t(1) << 30));
   costs.weights.assign(4, int64_t(3) << 30);
   costs.memoryLimit.assign(4, int64_t(80) << 30);
-  const std::string text = Simulated(oneFOneB(4, 8), costs).text();
+  const std::string text = Shown(oneFOneB(4, 8), costs).text();
   EXPECT_TRUE(contains(text, "most memory: 7 GiB of 80 GiB on device 0, first at 30 ms by forward(0, 3)\n"
                              "         4 GiB  4 saved activations of stage 0\n"
                              "         3 GiB  weights of stage 0\n"))
@@ -207,7 +195,7 @@ TEST(TextTable, FoldsEqualNeighbours) {
 TEST(FiguresJson, HasNamesUnitsAndExactValues) {
   CostModel costs = milliseconds(4, 10, 10, 10);
   costs.batch = 64;
-  const Simulated simulated(oneFOneB(4, 8), costs);
+  const Shown simulated(oneFOneB(4, 8), costs);
   const std::string text = simulated.json();
   auto parsed = llvm::json::parse(text);
   ASSERT_TRUE(static_cast<bool>(parsed)) << text;
@@ -235,11 +223,11 @@ TEST(FiguresJson, HasNamesUnitsAndExactValues) {
          4, "1");
   // Doubles in their shortest form, as the page shows them.
   EXPECT_TRUE(contains(text, "\"value\": 0.2727272727272727,"));
-  EXPECT_EQ(text, Simulated(oneFOneB(4, 8), costs).json());
+  EXPECT_EQ(text, Shown(oneFOneB(4, 8), costs).json());
 }
 
 TEST(FiguresJson, CountsTicksWithoutATimeUnit) {
-  const std::string text = Simulated(gpipe(2, 3), CostModel::ofTicks(2)).json();
+  const std::string text = Shown(gpipe(2, 3), CostModel::ofTicks(2)).json();
   EXPECT_TRUE(contains(text, "\"makespan\": {\n          \"exact\": \"12\",\n          \"value\": 12,\n"
                              "          \"unit\": \"tick\""))
       << text;
