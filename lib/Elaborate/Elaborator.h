@@ -66,7 +66,8 @@ private:
   // Findings get the device and the loops they were made under, and silence their statement.
   bool isBroken(uint32_t site) const { return brokenSites.test(site); }
   void decorate(size_t since, const CheckedOp &op);
-  bool indexOutOfRange(const CheckedOp &op, llvm::StringRef what, int64_t index, uint64_t count);
+  bool indexOutOfRange(const CheckedOp &op, llvm::StringRef what, int64_t index, uint64_t count,
+                       std::optional<int64_t> stage = std::nullopt);
 
   const CheckedSchedule &schedule;
   Evaluator &evaluator;

@@ -217,7 +217,9 @@ private:
   }
 
   bool fillRows() {
-    std::vector<uint32_t> row(program.stages);
+    std::vector<uint32_t> row(program.stages), lineOf(program.stages);
+    for (const Line &line : lines)
+      program.placeSpans.push_back(line.place->span);
     for (uint32_t m = 0; m < program.microbatches; ++m) {
       std::fill(row.begin(), row.end(), noDevice);
       for (const Line &line : lines) {
@@ -235,14 +237,17 @@ private:
             return misplaced(line, static_cast<uint32_t>(s), m,
                              fmt::format("devices {} and {}", row[static_cast<size_t>(s)], *device));
           row[static_cast<size_t>(s)] = *device;
+          lineOf[static_cast<size_t>(s)] = static_cast<uint32_t>(&line - lines.data());
         }
       }
       if (auto hole = llvm::find(row, noDevice); hole != row.end())
         return misplaced(lines.empty() ? Line{} : lines.back(), static_cast<uint32_t>(hole - row.begin()), m,
                          "no device");
       program.placement.addMicrobatch(row);
+      program.placedBy.addMicrobatch(lineOf);
     }
     program.placement.finish();
+    program.placedBy.finish();
     return true;
   }
 

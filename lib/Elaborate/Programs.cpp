@@ -203,16 +203,22 @@ void Elaborator::loop(const CheckedStatement &statement) {
   levels.pop_back();
 }
 
-bool Elaborator::indexOutOfRange(const CheckedOp &op, llvm::StringRef what, int64_t index, uint64_t count) {
+bool Elaborator::indexOutOfRange(const CheckedOp &op, llvm::StringRef what, int64_t index, uint64_t count,
+                                 std::optional<int64_t> stage) {
   if (index >= 0 && static_cast<uint64_t>(index) < count)
     return false;
-  Finding &finding =
-      diagnostics.report(Rule::IndexOutOfRange, op.span,
-                         {{"op", op.text},
-                          {"what", what.str()},
-                          {"index", std::to_string(index)},
-                          {"bound", fmt::format("{}s are 0..{}", what.str(), count - 1)}});
-  finding.fix.message = fmt::format("{}s end at {}: shorten the loop or the range", what.str(), count - 1);
+  if (!stage && op.stage == noNode && stagesHere.size() == 1)
+    stage = stagesHere[0];
+  std::string text = what == "microbatch" && stage
+                         ? fmt::format("{}({}, {})", name(op.kind).str(), *stage, index)
+                         : op.text;
+  std::string range = fmt::format("{} {}", what == "microbatch" ? "microbatches" : "stages",
+                                  count == 1 ? "are just 0" : fmt::format("are 0..{}", count - 1));
+  Finding &finding = diagnostics.report(
+      Rule::IndexOutOfRange, op.span,
+      {{"op", text}, {"what", what.str()}, {"index", std::to_string(index)}, {"bound", range}});
+  finding.op = text;
+  finding.fix.message = index < 0 ? "start the loop or the range later" : "shorten the loop or the range";
   return true;
 }
 
@@ -258,10 +264,13 @@ std::optional<uint32_t> Elaborator::soleStageFor(const CheckedOp &op, int64_t mi
 }
 
 void Elaborator::nothingLeft(const CheckedOp &op, const std::string &stage, llvm::StringRef kind) {
+  auto made = static_cast<size_t>(llvm::count_if(
+      llvm::ArrayRef(program.siteOf).drop_front(program.deviceBegin.back()),
+      [&](uint32_t site) { return site == op.site; }));
   diagnostics
       .report(Rule::NothingLeft, op.span,
               {{"op", op.text}, {"device", std::to_string(device)}, {"kind", kind.str()}, {"stage", stage}})
-      .fix.message = "lower the count, or `if any`";
+      .fix.message = fmt::format("lower the count to {}, or `if any`", made);
 }
 
 std::optional<uint32_t> Elaborator::next(const CheckedOp &op, uint32_t stage) {
@@ -334,7 +343,7 @@ void Elaborator::op(const CheckedOp &op) {
     return;
   case MicrobatchForm::Number: {
     auto m = evaluator.evalInteger(op.microbatch, "the microbatch");
-    if (!m || indexOutOfRange(op, "microbatch", *m, program.microbatches))
+    if (!m || indexOutOfRange(op, "microbatch", *m, program.microbatches, stage))
       return fail();
     if (!stage && !(stage = soleStageFor(op, *m)))
       return fail();

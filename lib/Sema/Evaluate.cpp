@@ -247,7 +247,7 @@ Value Evaluator::eval(NodeId id) {
   }
   case NodeOp::Figure: {
     auto arguments = evalOperands(node);
-    return arguments ? figure(file.code.texts[node.a], *arguments, node.span) : Value{};
+    return arguments && figure ? figure(file.code.texts[node.a], *arguments, node.span) : Value{};
   }
   default: {
     Value a = eval(node.a);

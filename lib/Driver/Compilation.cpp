@@ -1,0 +1,223 @@
+#include "Driver/Compilation.h"
+
+#include "Elaborate/Costs.h"
+#include "Syntax/Parse.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+
+std::string Instance::parameterText() const {
+  std::vector<std::string> parts;
+  for (const auto &[name, value] : parameters)
+    parts.push_back(name + "=" + value);
+  return llvm::join(parts, ", ");
+}
+
+bool Compilation::load(Span text, Diagnostics &diagnostics) {
+  ast = parse(sources, text, diagnostics);
+  if (!ast)
+    return false;
+  file = analyze(*ast, sources, loader, diagnostics);
+  return !diagnostics.hasErrors();
+}
+
+static bool hasAllValues(const CheckedSchedule &schedule) {
+  return llvm::all_of(schedule.parameters, [](const CheckedParam &p) { return p.value != noNode; });
+}
+
+std::vector<std::string> Compilation::schedules(const CompileOptions &options) const {
+  std::vector<std::string> names;
+  for (const CheckedSchedule &schedule : file->schedules) {
+    bool runs = options.schedule.empty() ? !schedule.isImported && !schedule.isUsed && hasAllValues(schedule)
+                                         : schedule.name == options.schedule;
+    if (runs)
+      names.push_back(schedule.name);
+  }
+  return names;
+}
+
+std::vector<std::string> Compilation::parameterNames() const {
+  std::vector<std::string> names;
+  for (const CheckedParam &param : file->params)
+    names.push_back(param.name);
+  for (const CheckedSchedule &schedule : file->schedules)
+    for (const CheckedParam &param : schedule.parameters)
+      if (!llvm::is_contained(names, param.name))
+        names.push_back(param.name);
+  return names;
+}
+
+bool Compilation::hasParameter(llvm::StringRef name) const {
+  return llvm::is_contained(parameterNames(), name.str());
+}
+
+bool Compilation::setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting,
+                                Evaluator &evaluator) {
+  for (const CheckedParam &param : params) {
+    auto given = llvm::find_if(setting, [&](const Definition &d) { return d.name == param.name; });
+    if (given != setting.end())
+      evaluator.set(param.slot, Value::of(given->value));
+    else if (param.value != noNode && !evaluator.assign(param.slot, param.value))
+      return false;
+    const Value &value = evaluator.get(param.slot);
+    if (!param.range || !value.isPlainInteger())
+      continue;
+    auto bounds = evaluator.evalRange(*param.range);
+    if (!bounds)
+      return false;
+    // `in 1..1024` reads as the numbers from 1 up to, not including, 1024, as every range does.
+    if (value.number.num >= bounds->first && value.number.num < bounds->last)
+      continue;
+    evaluator.diagnostics
+        .report(Rule::ValueOutOfRange, param.span,
+                {{"what", fmt::format("{} = {} is outside {}..{}", param.name, value.number.num, bounds->first,
+                                      bounds->last)}})
+        .fix.message = fmt::format("-D {}={}", param.name,
+                                   value.number.num < bounds->first ? bounds->first : bounds->last - 1);
+    return false;
+  }
+  return true;
+}
+
+/// Follows `schedule main = c ? f(...) : g(...)` to the template and sets its parameters.
+const CheckedSchedule *Compilation::instantiate(const CheckedSchedule::Use &use, Evaluator &evaluator) {
+  if (use.condition != noNode) {
+    auto condition = evaluator.evalBoolean(use.condition, "the condition");
+    return condition ? instantiate(use.branches[*condition ? 0 : 1], evaluator) : nullptr;
+  }
+  const CheckedSchedule &used = file->schedules[use.schedule];
+  std::vector<Value> values(used.parameters.size());
+  for (const auto &[position, node] : use.arguments)
+    if (values[position] = evaluator.eval(node); !values[position])
+      return nullptr;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const CheckedParam &param = used.parameters[i];
+    if (values[i]) {
+      evaluator.set(param.slot, values[i]);
+    } else if (param.value == noNode) {
+      evaluator.diagnostics
+          .report(Rule::ValueMissing, use.span,
+                  {{"figure", "schedule " + used.name}, {"setting", "parameter `" + param.name + "`"}})
+          .fix.message = fmt::format("{}({} = ...)", used.name, param.name);
+      return nullptr;
+    } else if (!evaluator.assign(param.slot, param.value)) {
+      return nullptr;
+    }
+  }
+  if (!used.derived)
+    return &used;
+  return instantiate(*used.derived, evaluator);
+}
+
+void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &setting,
+                              const CompileOptions &options, Depth depth, Evaluator &evaluator,
+                              const std::function<void(Instance &)> &visit) {
+  Diagnostics &diagnostics = evaluator.diagnostics;
+  diagnostics.setSchedule(declared.name);
+  size_t before = diagnostics.findings().size();
+  auto failed = [&] {
+    return llvm::any_of(llvm::ArrayRef(diagnostics.findings()).drop_front(before),
+                        [](const Finding &f) { return f.severity == Severity::Error; });
+  };
+  if (!setParameters(declared.parameters, setting, evaluator))
+    return;
+  const CheckedSchedule *schedule = &declared;
+  if (declared.derived && !(schedule = instantiate(*declared.derived, evaluator)))
+    return;
+  if (!evaluator.run(schedule->steps, schedule->parameters))
+    return;
+
+  Instance instance;
+  instance.name = declared.name;
+  instance.schedule = schedule;
+  // A template's own parameters stand beside those of the schedule that uses it.
+  std::vector<const std::vector<CheckedParam> *> scopes = {&file->params, &declared.parameters};
+  if (schedule != &declared)
+    scopes.push_back(&schedule->parameters);
+  for (const auto *params : scopes)
+    for (const CheckedParam &param : *params) {
+      llvm::erase_if(instance.parameters, [&](const auto &known) { return known.first == param.name; });
+      instance.parameters.emplace_back(param.name, evaluator.str(evaluator.get(param.slot)));
+    }
+
+  auto program = elaborate(*schedule, evaluator, sources, options.elaborate);
+  if (!program || failed())
+    return;
+  instance.program = std::move(*program);
+  instance.program.name = declared.name;
+  auto costs = evaluateCosts(instance.program, *schedule, evaluator);
+  if (!costs || failed())
+    return;
+  instance.costs = std::move(*costs);
+  if (!options.transport.empty())
+    instance.costs.transport = options.transport;
+  if (depth == Depth::Elaborate)
+    return visit(instance);
+
+  instance.index = std::make_unique<ProgramIndex>(instance.program);
+  instance.verdict = verify(instance.program, *instance.index, instance.costs, diagnostics, &sources);
+  bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, declared.name);
+  if (instance.verdict.complete && (depth == Depth::Figures || (wantsExpectations && !failed()))) {
+    instance.timeline = simulate(instance.program, *instance.index, instance.costs, diagnostics);
+    if (instance.timeline)
+      instance.figures = computeFigures(instance.program, *instance.index, instance.costs,
+                                        *instance.timeline, diagnostics);
+  }
+  // An error silences figures: they would be those of another schedule than the one meant.
+  if (wantsExpectations && !failed())
+    checkExpectations(instance, evaluator, sources);
+  visit(instance);
+}
+
+void Compilation::run(const Setting &setting, const CompileOptions &options, Depth depth,
+                      Diagnostics &diagnostics, const std::function<void(Instance &)> &visit) {
+  for (const CheckedAllow &allow : file->allows)
+    diagnostics.allow(allow.rule, allow.schedule, allow.span, allow.reason);
+  Evaluator evaluator(*file, diagnostics);
+  diagnostics.setSchedule("");
+  if (!setParameters(file->params, setting, evaluator))
+    return;
+  setUniformSamples(evaluator, std::nullopt);
+  if (!evaluator.run(file->steps, file->params))
+    return;
+  for (const std::string &name : schedules(options))
+    for (const CheckedSchedule &schedule : file->schedules)
+      if (schedule.name == name)
+        runSchedule(schedule, setting, options, depth, evaluator, visit);
+  diagnostics.setSchedule("");
+}
+
+void Compilation::runQueues(const Setting &setting, Diagnostics &diagnostics,
+                            const std::function<void(const CheckedBlock &, Evaluator &)> &visit) {
+  Evaluator evaluator(*file, diagnostics);
+  if (!setParameters(file->params, setting, evaluator) || !evaluator.run(file->steps, file->params))
+    return;
+  for (const CheckedBlock &queue : file->queues)
+    visit(queue, evaluator);
+}
+
+std::string reach(const Instance &instance) {
+  std::string parameters = instance.parameterText();
+  std::string text = instance.name + (parameters.empty() ? "" : " at " + parameters);
+  const CostModel &costs = instance.costs;
+  if (costs.communication == "early")
+    text += fmt::format("; completes under {}",
+                        costs.transport.empty() ? "every channel model" : costs.transport);
+  else
+    text += "; completes under unbounded channels";
+  text += fmt::format("; communication added by {}", costs.communication);
+  text += "; not covered: gradient scaling, collectives outside the pipeline, what the job passes for n_microbatches";
+  if (!costs.memoryLimit.empty())
+    text += ", memory against its limit (expect peak_memory checks it)";
+  if (llvm::any_of(instance.program.ops, [](const Op &op) { return op.kind == OpKind::Zero; }))
+    text += ", gradients left over from the step before";
+  if (llvm::is_contained(costs.batchNormStage, true))
+    text += ", batch norm over microbatches instead of the batch";
+  return text;
+}
+
+} // namespace sluice

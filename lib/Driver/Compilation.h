@@ -1,0 +1,98 @@
+// The compiler as a list of steps: parse, analyze, then for each setting of the parameters and each
+// schedule elaborate, evaluate costs, verify, simulate, check expectations. Each step is one free function
+// of another room; here they only meet.
+#pragma once
+
+#include "Driver/FileLoader.h"
+#include "Elaborate/Elaborate.h"
+#include "IR/CostModel.h"
+#include "Sema/Evaluate.h"
+#include "Timeline/Figures.h"
+#include "Verify/Verify.h"
+
+#include <memory>
+
+namespace sluice {
+
+/// One value of a parameter given from outside: `-D M=32`.
+struct Definition {
+  std::string name;
+  Quantity value;
+};
+using Setting = std::vector<Definition>;
+
+/// The product of all definitions: each is `NAME=VALUE`, `NAME=A,B,C` or `NAME=A..B` (B not included). On a
+/// malformed one `error` says why and nothing is returned.
+std::vector<Setting> parseDefinitions(llvm::ArrayRef<std::string> definitions, std::string &error);
+
+struct CompileOptions {
+  std::string schedule;  ///< `--schedule`: only this one; empty: all that are no templates.
+  std::string transport; ///< `--transport`: instead of what the file says.
+  ElaborateOptions elaborate;
+};
+
+/// One schedule with values for all its parameters. Later parts are there as far as the earlier ones hold.
+struct Instance {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> parameters; ///< In order of declaration.
+  const CheckedSchedule *schedule = nullptr;
+  Program program;
+  std::unique_ptr<ProgramIndex> index;
+  CostModel costs;
+  Verdict verdict;
+  std::optional<Timeline> timeline;
+  std::optional<Figures> figures;
+
+  /// `P=4, M=8`
+  std::string parameterText() const;
+};
+
+class Compilation {
+public:
+  Compilation(SourceManager &sources, FileLoader &loader) : sources(sources), loader(loader) {}
+
+  /// Parses and analyzes; `text` is in the source manager. False if there were errors.
+  bool load(Span text, Diagnostics &diagnostics);
+
+  /// Names of the schedules that would run, in order.
+  std::vector<std::string> schedules(const CompileOptions &options) const;
+  /// True if some parameter of the file or of a schedule has this name.
+  bool hasParameter(llvm::StringRef name) const;
+  std::vector<std::string> parameterNames() const;
+
+  enum class Depth : uint8_t { Elaborate, Verify, Expectations, Figures };
+  /// Runs one setting; findings go to `diagnostics`. `visit` sees each instance that was elaborated.
+  /// Expectations are always checked from Depth::Expectations on, where that needs it with a timeline.
+  void run(const Setting &setting, const CompileOptions &options, Depth depth, Diagnostics &diagnostics,
+           const std::function<void(Instance &)> &visit);
+
+  /// Visits the queue blocks of the file with its parameters set.
+  void runQueues(const Setting &setting, Diagnostics &diagnostics,
+                 const std::function<void(const CheckedBlock &, Evaluator &)> &visit);
+
+  bool hasTree() const { return ast.has_value(); }
+  const ast::File &tree() const { return *ast; }
+  const CheckedFile &checked() const { return *file; }
+
+private:
+  bool setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting, Evaluator &evaluator);
+  void runSchedule(const CheckedSchedule &declared, const Setting &setting, const CompileOptions &options,
+                   Depth depth, Evaluator &evaluator, const std::function<void(Instance &)> &visit);
+  const CheckedSchedule *instantiate(const CheckedSchedule::Use &use, Evaluator &evaluator);
+
+  SourceManager &sources;
+  FileLoader &loader;
+  std::optional<ast::File> ast;
+  std::optional<CheckedFile> file;
+};
+
+/// Checks what `expect` says of this instance (901, 902, 102, 115); `figures` may be null if a finding
+/// stands in the way of a timeline.
+void checkExpectations(const Instance &instance, Evaluator &evaluator, const SourceManager &sources);
+/// True if some expectation speaks of the schedule.
+bool hasExpectations(const CheckedFile &file, llvm::StringRef schedule);
+
+/// What a clean verdict covers: `main at P=4, M=8; completes under nccl; …`.
+std::string reach(const Instance &instance);
+
+} // namespace sluice

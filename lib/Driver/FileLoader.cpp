@@ -1,0 +1,60 @@
+#include "Driver/FileLoader.h"
+
+#include "Std/LibraryText.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+
+FileLoader::Result FileLoader::add(const std::string &name, llvm::StringRef text) {
+  auto span = sources.addFile(name, text.str());
+  if (!span)
+    return {{}, "the files together are larger than 4 GiB"};
+  loaded[name] = *span;
+  return {*span, ""};
+}
+
+FileLoader::Result FileLoader::open(const std::string &path) {
+  std::string name = path == "-" ? "<stdin>" : path;
+  if (auto found = loaded.find(name); found != loaded.end())
+    return {found->second, ""};
+  if (path != "-" && llvm::sys::fs::is_directory(path))
+    return {{}, "it is a folder"};
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return {{}, buffer.getError().message()};
+  if (path != "-")
+    paths.push_back(path);
+  return add(name, (*buffer)->getBuffer());
+}
+
+FileLoader::Result FileLoader::read(llvm::StringRef path, llvm::StringRef from) {
+  llvm::StringRef library = path;
+  if (library.consume_front("std/")) {
+    if (auto found = loaded.find(path.str()); found != loaded.end())
+      return {found->second, ""};
+    for (const LibraryFile &file : libraryFiles())
+      if (file.name == library || file.name.drop_back(7) == library)
+        return add(path.str(), file.text);
+    return {{}, "the library has no such schedule"};
+  }
+  llvm::SmallString<128> resolved;
+  if (!llvm::sys::path::is_absolute(path) && from != "<stdin>")
+    resolved = llvm::sys::path::parent_path(from);
+  llvm::sys::path::append(resolved, path);
+  llvm::sys::path::remove_dots(resolved, /*remove_dot_dot=*/true);
+  return open(resolved.str().str());
+}
+
+std::vector<std::string> FileLoader::known() const {
+  std::vector<std::string> names;
+  for (const LibraryFile &file : libraryFiles())
+    names.push_back("std/" + file.name.drop_back(7).str());
+  return names;
+}
+
+} // namespace sluice

@@ -1,0 +1,112 @@
+#include "Emit/FindingsJson.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace sluice {
+
+FindingCounts countFindings(llvm::ArrayRef<Finding> findings) {
+  FindingCounts counts;
+  for (const Finding &finding : findings)
+    ++(finding.severity == Severity::Error     ? counts.errors
+       : finding.severity == Severity::Warning ? counts.warnings
+                                               : counts.notes);
+  return counts;
+}
+
+static std::string text(llvm::StringRef bytes) { return llvm::json::fixUTF8(bytes); }
+
+static void place(llvm::json::OStream &json, Span span, const SourceManager &sources) {
+  if (!span.isValid())
+    return;
+  Location begin = sources.locate(span.begin), end = sources.locate(span.end);
+  json.attribute("file", text(begin.file));
+  json.attributeObject("span", [&] {
+    json.attribute("line", begin.line);
+    json.attribute("column", begin.column);
+    json.attribute("end_line", end.line);
+    json.attribute("end_column", end.column);
+  });
+}
+
+static void finding(llvm::json::OStream &json, const Finding &finding, const SourceManager &sources) {
+  const RuleInfo &rule = info(finding.rule);
+  json.attribute("rule", rule.name);
+  json.attribute("number", rule.number);
+  json.attribute("severity", name(finding.severity));
+  json.attribute("message", text(finding.message));
+  place(json, finding.span, sources);
+  if (!finding.schedule.empty())
+    json.attribute("schedule", text(finding.schedule));
+  if (finding.device)
+    json.attribute("device", *finding.device);
+  if (!finding.op.empty())
+    json.attribute("op", text(finding.op));
+  if (!finding.loops.empty())
+    json.attributeObject("loops", [&] {
+      for (const LoopIndex &loop : finding.loops)
+        json.attribute(loop.name, loop.value);
+    });
+  if (!finding.instance.empty())
+    json.attribute("instance", finding.instance);
+  json.attributeArray("related", [&] {
+    for (const Note &note : finding.notes)
+      json.object([&] {
+        json.attribute("message", text(note.message));
+        place(json, note.span, sources);
+        if (note.device)
+          json.attribute("device", *note.device);
+        if (!note.op.empty())
+          json.attribute("op", text(note.op));
+      });
+  });
+  if (finding.fix.message.empty())
+    return;
+  json.attributeObject("fix", [&] {
+    json.attribute("message", text(finding.fix.message));
+    json.attributeArray("edits", [&] {
+      for (const Edit &edit : finding.fix.edits)
+        json.object([&] {
+          place(json, edit.span, sources);
+          json.attribute("text", text(edit.text));
+        });
+    });
+  });
+}
+
+std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<CheckedInstance> checked,
+                         unsigned allowed, const SourceManager &sources) {
+  std::string out;
+  llvm::raw_string_ostream stream(out);
+  llvm::json::OStream json(stream, 2);
+  json.object([&] {
+    json.attribute("version", 1);
+    json.attributeArray("findings", [&] {
+      for (const Finding &entry : findings)
+        json.object([&] { finding(json, entry, sources); });
+    });
+    json.attributeArray("checked", [&] {
+      for (const CheckedInstance &instance : checked)
+        json.object([&] {
+          json.attribute("schedule", text(instance.schedule));
+          json.attributeObject("parameters", [&] {
+            for (const auto &[name, value] : instance.parameters)
+              json.attribute(text(name), text(value));
+          });
+          json.attribute("transport", instance.transport);
+          json.attribute("communication", instance.communication);
+        });
+    });
+    json.attributeObject("summary", [&] {
+      FindingCounts counts = countFindings(findings);
+      json.attribute("errors", counts.errors);
+      json.attribute("warnings", counts.warnings);
+      json.attribute("notes", counts.notes);
+      json.attribute("allowed", allowed);
+    });
+  });
+  stream << '\n';
+  return stream.str();
+}
+
+} // namespace sluice

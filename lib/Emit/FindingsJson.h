@@ -1,0 +1,24 @@
+// Findings for programs: the JSON of `check` (schema in docs/language.md).
+#pragma once
+
+#include "Support/Diagnostics.h"
+
+namespace sluice {
+
+/// One instance a clean verdict speaks of.
+struct CheckedInstance {
+  std::string schedule;
+  std::vector<std::pair<std::string, std::string>> parameters;
+  std::string transport, communication;
+};
+
+struct FindingCounts {
+  unsigned errors = 0, warnings = 0, notes = 0, allowed = 0;
+};
+FindingCounts countFindings(llvm::ArrayRef<Finding> findings);
+
+/// The whole document, ended by '\n'; the same bytes for the same input.
+std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<CheckedInstance> checked,
+                         unsigned allowed, const SourceManager &sources);
+
+} // namespace sluice

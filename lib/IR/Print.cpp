@@ -1,0 +1,117 @@
+#include "IR/Print.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+
+namespace sluice {
+
+static std::string suffixes(const Op &op) {
+  std::string text;
+  if (op.has(KeepInput))
+    text += " keep input";
+  if (op.has(KeepNothing))
+    text += " keep nothing";
+  if (op.has(Replay))
+    text += " replay";
+  return text;
+}
+
+/// What must be done before a reduction or update: the contributions or reduction before it on its device.
+static void contributionEdges(const Program &program, uint32_t device, OpId id, std::string &text) {
+  const Op &op = program.ops[id];
+  if (op.kind != OpKind::Reduce && op.kind != OpKind::Update)
+    return;
+  unsigned count = 0;
+  OpId reduction = noOp;
+  for (OpId before = program.deviceBegin[device]; before < id; ++before) {
+    const Op &other = program.ops[before];
+    if (other.stage != op.stage)
+      continue;
+    count += other.kind == OpKind::Backward || other.kind == OpKind::BackwardWeight;
+    if (other.kind == OpKind::Reduce)
+      reduction = before;
+  }
+  if (op.kind == OpKind::Update && reduction != noOp)
+    text += fmt::format("  contribution %{}", reduction);
+  else if (count > 0)
+    text += fmt::format("  contribution of {} backwards", count);
+}
+
+std::string printIr(const Program &program, const ProgramIndex &index, const SourceManager *sources) {
+  std::string out;
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "program {}: {} stages, {} microbatches, {} devices, {} ops\n", program.name,
+                 program.stages, program.microbatches, program.devices, program.size());
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    fmt::format_to(to, "device {}\n", device);
+    for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
+      const Op &op = program.ops[id];
+      std::string text = fmt::format("  %{:<5} {}{}{}", id, op.has(OverlapFollower) ? "& " : "", str(op),
+                                     suffixes(op));
+      for (const Edge &edge : inputsOf(program, index, op))
+        text += fmt::format("  {} %{}", name(edge.kind).str(), edge.from);
+      contributionEdges(program, device, id, text);
+      if (sources && program.spanOf(id).isValid()) {
+        Location place = sources->locate(program.spanOf(id).begin);
+        text += fmt::format("  at {}:{}", place.line, place.column);
+        for (const auto &[loop, value] : program.loopsOf(id))
+          text += fmt::format(" {}={}", loop, value);
+      }
+      out += text;
+      out += '\n';
+    }
+  }
+  return out;
+}
+
+/// `place` lines for all pairs: per distinct row, its microbatches as few arithmetic sequences.
+static void printPlacement(const Program &program, std::string &out) {
+  std::vector<std::vector<uint32_t>> microbatchesOf(program.placement.rowCount());
+  for (uint32_t m = 0; m < program.microbatches; ++m)
+    microbatchesOf[program.placement.row(m)].push_back(m);
+  for (uint32_t row = 0; row < microbatchesOf.size(); ++row) {
+    std::vector<std::string> devices;
+    bool same = true;
+    for (uint32_t s = 0; s < program.stages; ++s) {
+      devices.push_back(std::to_string(program.placement.inRow(row, s)));
+      same = same && program.placement.inRow(row, s) == s;
+    }
+    std::string expr = same ? "s" : fmt::format("[{}][s]", llvm::join(devices, ", "));
+    const std::vector<uint32_t> &list = microbatchesOf[row];
+    for (size_t i = 0; i < list.size();) {
+      uint32_t step = i + 1 < list.size() ? list[i + 1] - list[i] : 1;
+      size_t end = i + 1;
+      while (end < list.size() && list[end] - list[end - 1] == step)
+        ++end;
+      out += fmt::format("  place s in 0..{} on {} for m in {}..{}{};\n", program.stages, expr, list[i],
+                         list[end - 1] + 1, step == 1 ? "" : fmt::format(" by {}", step));
+      i = end;
+    }
+  }
+}
+
+std::string printSluice(const Program &program) {
+  std::string out = fmt::format("schedule {} {{\n", program.name);
+  printPlacement(program, out);
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    if (program.opsOf(device).empty() && program.stagesOn(device).empty())
+      continue;
+    out += fmt::format("\n  device {} {{\n", device);
+    for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1];) {
+      OpId end = program.groupEnd(id);
+      bool overlap = program.ops[id].has(OverlapFirst);
+      out += overlap ? "    overlap {" : "    ";
+      for (OpId member = id; member < end; ++member)
+        out += fmt::format("{}{}{};", overlap ? " " : "", str(program.ops[member]), suffixes(program.ops[member]));
+      out += overlap ? " }\n" : "\n";
+      id = end;
+    }
+    out += "  }\n";
+  }
+  return out + "}\n";
+}
+
+} // namespace sluice

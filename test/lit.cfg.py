@@ -1,0 +1,20 @@
+# Tests of the tool as people call it: each file says in its RUN lines what to do and what must come out.
+import os
+
+import lit.formats
+
+config.name = "Sluice"
+config.test_format = lit.formats.ShTest(True)
+config.suffixes = [".sluice", ".test"]
+config.excludes = ["Inputs", "unit", "fuzz", "bench", "executor", "goldens"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.build_dir, "test", "lit")
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.build_dir, "bin"), config.llvm_tools, config.environment["PATH"]]
+)
+config.environment["NO_COLOR"] = "1"
+config.environment["COLUMNS"] = "100"
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+config.substitutions.append(("%examples", os.path.join(config.test_source_root, "..", "docs", "examples")))

@@ -1,0 +1,137 @@
+#include "Common.h"
+
+#include "Emit/FindingsText.h"
+#include "Sema/Settings.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdlib>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace sluice::tool {
+
+namespace cl = llvm::cl;
+
+cl::list<std::string> definitions("D", cl::Prefix,
+                                  cl::desc("Value of a parameter: -D M=32. Several are tried in turn: M=1,7,8 or "
+                                           "P=2..9 (9 not included)"),
+                                  cl::value_desc("NAME=VALUE"), cl::sub(checkCommand), cl::sub(simulateCommand),
+                                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand));
+cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of this name"), cl::value_desc("NAME"),
+                                  cl::sub(checkCommand), cl::sub(simulateCommand), cl::sub(generateCommand),
+                                  cl::sub(dumpCommand));
+cl::opt<std::string> transportName("transport",
+                                   cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local"),
+                                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
+                                   cl::sub(generateCommand), cl::sub(dumpCommand));
+cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
+                         cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
+                         cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand));
+
+static bool hasColors(int descriptor) {
+  const char *noColor = std::getenv("NO_COLOR");
+  if (noColor && *noColor)
+    return false;
+  const char *terminal = std::getenv("TERM");
+  return isatty(descriptor) && terminal && llvm::StringRef(terminal) != "dumb";
+}
+bool stdoutHasColors() { return hasColors(STDOUT_FILENO); }
+bool stderrHasColors() { return hasColors(STDERR_FILENO); }
+
+unsigned terminalWidth() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
+  unsigned columns = 0;
+  if (const char *given = std::getenv("COLUMNS"); given && !llvm::StringRef(given).getAsInteger(10, columns))
+    return std::max(columns, 40u);
+  return 100;
+}
+
+ExitCode usageError(const std::string &message) {
+  llvm::errs() << "sluice: error: " << message << '\n';
+  return Usage;
+}
+
+void print(llvm::StringRef text) { llvm::outs() << text; }
+
+CompileOptions compileOptions() {
+  CompileOptions options;
+  options.schedule = scheduleName;
+  options.transport = transportName;
+  options.elaborate.maxOps = std::min<uint64_t>(maxOps, sluice::maxOps);
+  return options;
+}
+
+/// `no parameter "Q" in FILE: P, M` with the nearest name, if one is near.
+static std::string noSuch(llvm::StringRef kind, llvm::StringRef name, llvm::ArrayRef<std::string> known) {
+  std::vector<llvm::StringRef> candidates(known.begin(), known.end());
+  llvm::StringRef near = nearest(name, candidates);
+  std::string text = ("there is no " + kind + " \"" + name + "\"").str();
+  if (!near.empty())
+    return text + ": " + near.str() + "?";
+  return known.empty() ? text + ": the file has none" : text + ": the file has " + llvm::join(known, ", ");
+}
+
+bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
+                const CompileOptions &options) {
+  std::vector<std::string> parameters = compilation.parameterNames();
+  for (const Definition &definition : settings.empty() ? Setting{} : settings.front())
+    if (!llvm::is_contained(parameters, definition.name)) {
+      usageError("-D " + definition.name + ": " + noSuch("parameter", definition.name, parameters));
+      return false;
+    }
+  if (!compilation.schedules(options).empty())
+    return true;
+  std::vector<std::string> names;
+  for (const CheckedSchedule &schedule : compilation.checked().schedules)
+    names.push_back(schedule.name);
+  if (!options.schedule.empty())
+    usageError("--schedule " + options.schedule + ": " + noSuch("schedule", options.schedule, names));
+  else if (names.empty())
+    usageError(compilation.checked().name + " declares no schedule");
+  else
+    usageError(compilation.checked().name +
+               " declares no schedule with values for all its parameters; name one with --schedule: " +
+               llvm::join(names, ", "));
+  return false;
+}
+
+ExitCode Session::open(const std::string &path) {
+  options = compileOptions();
+  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo", "local"};
+  if (!llvm::is_contained(transports, llvm::StringRef(options.transport)))
+    return usageError("--transport " + options.transport + ": one of nccl, mpi, gloo, local");
+  std::string error;
+  settings = parseDefinitions(definitions, error);
+  if (!error.empty())
+    return usageError("-D: " + error);
+  FileLoader::Result file = loader.open(path);
+  if (!file.error.empty())
+    return usageError("cannot read " + path + ": " + file.error);
+  if (!compilation.load(file.text, diagnostics))
+    return finish();
+  return checkNames(compilation, settings, options) ? Clean : Usage;
+}
+
+ExitCode Session::openSingle(const std::string &path) {
+  if (ExitCode code = open(path); code != Clean)
+    return code;
+  if (settings.size() != 1)
+    return usageError("this command takes one value for each parameter; `sluice check` takes several");
+  return Clean;
+}
+
+ExitCode Session::finish() {
+  diagnostics.finish();
+  FindingsTextOptions text;
+  text.color = stderrHasColors();
+  llvm::errs() << findingsText(diagnostics.findings(), sources, text);
+  return diagnostics.hasErrors() ? Findings : Clean;
+}
+
+} // namespace sluice::tool

@@ -1,0 +1,56 @@
+// What the subcommands share: options, reading a file, printing findings, exit codes.
+#pragma once
+
+#include "Driver/Compilation.h"
+
+#include "llvm/Support/CommandLine.h"
+
+namespace sluice::tool {
+
+enum ExitCode : int { Clean = 0, Findings = 1, Usage = 2, Fault = 3 };
+
+/// Options that many commands take.
+extern llvm::cl::SubCommand checkCommand, simulateCommand, generateCommand, dumpCommand, queueCommand,
+    explainCommand;
+extern llvm::cl::list<std::string> definitions;
+extern llvm::cl::opt<std::string> scheduleName, transportName;
+extern llvm::cl::opt<uint64_t> maxOps;
+
+int runCheck();
+int runSimulate();
+int runGenerate();
+int runDump();
+int runQueue();
+int runExplain();
+
+/// One file of the command line, its settings, and the findings so far.
+struct Session {
+  SourceManager sources;
+  FileLoader loader{sources};
+  Compilation compilation{sources, loader};
+  Diagnostics diagnostics;
+  std::vector<Setting> settings;
+  CompileOptions options;
+
+  /// Reads and analyzes `path`. Clean, or why the command ends: everything has been said then.
+  ExitCode open(const std::string &path);
+  /// As open, for commands that take one setting only.
+  ExitCode openSingle(const std::string &path);
+  /// Sorts and prints the findings to stderr. Findings if one is an error.
+  ExitCode finish();
+};
+
+CompileOptions compileOptions();
+/// True if names of `--schedule` and `-D` occur in the file; else says so on stderr.
+bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
+                const CompileOptions &options);
+/// Prints `sluice: error: …` to stderr and returns Usage.
+ExitCode usageError(const std::string &message);
+/// Writes to stdout.
+void print(llvm::StringRef text);
+bool stdoutHasColors();
+bool stderrHasColors();
+/// Columns of the terminal, or of $COLUMNS; 100 otherwise.
+unsigned terminalWidth();
+
+} // namespace sluice::tool

@@ -1,0 +1,86 @@
+// sluice generate cpp: the executor of one schedule, written only where it differs from what is there.
+#include "Common.h"
+
+#include "Emit/Cpp.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace sluice::tool {
+
+namespace cl = llvm::cl;
+
+static cl::list<std::string> arguments(cl::Positional, cl::desc("cpp FILE"), cl::sub(generateCommand));
+static cl::opt<std::string> output("o", cl::desc("Folder to write to"), cl::value_desc("DIR"),
+                                   cl::sub(generateCommand));
+static cl::opt<std::string> nameSpace("namespace", cl::desc("C++ namespace around the schedule's own"),
+                                      cl::value_desc("NAME"), cl::sub(generateCommand));
+static cl::opt<std::string> fileName("name", cl::desc("Name of the files and of the namespace (default: the "
+                                                      "schedule's)"),
+                                     cl::value_desc("NAME"), cl::sub(generateCommand));
+static cl::opt<bool> check("check", cl::desc("Write nothing; exit 1 and list the files that are stale"),
+                           cl::sub(generateCommand));
+static cl::opt<bool> withRuntime("with-runtime", cl::desc("Also write the runtime's headers"),
+                                 cl::sub(generateCommand));
+
+static bool isCurrent(llvm::StringRef path, llvm::StringRef text) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  return file && (*file)->getBuffer() == text;
+}
+
+static ExitCode write(llvm::StringRef path, llvm::StringRef text) {
+  std::error_code error = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path));
+  if (!error) {
+    llvm::raw_fd_ostream file(path, error);
+    if (!error)
+      file << text;
+  }
+  return error ? usageError("cannot write " + path.str() + ": " + error.message()) : Clean;
+}
+
+int runGenerate() {
+  if (arguments.size() != 2 || arguments[0] != "cpp")
+    return usageError("sluice generate cpp FILE -o DIR");
+  if (output.empty())
+    return usageError("say where to write with -o DIR");
+  Session session;
+  if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
+    return code;
+  std::vector<std::string> names = session.compilation.schedules(session.options);
+  if (names.size() != 1)
+    return usageError("the file has several schedules; choose one with --schedule: " + llvm::join(names, ", "));
+
+  std::vector<EmittedFile> files;
+  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Verify, session.diagnostics,
+                          [&](Instance &instance) {
+                            if (!instance.verdict.clean)
+                              return;
+                            CppOptions options;
+                            options.name = fileName;
+                            options.nameSpace = nameSpace;
+                            options.parameters = instance.parameterText();
+                            options.source = arguments[1];
+                            options.withRuntime = withRuntime;
+                            files = emitCpp(instance.program, instance.costs, options);
+                          });
+  if (ExitCode code = session.finish(); code != Clean)
+    return code;
+  bool stale = false;
+  for (const EmittedFile &file : files) {
+    llvm::SmallString<128> path(output);
+    llvm::sys::path::append(path, file.name);
+    if (isCurrent(path, file.text))
+      continue;
+    stale = true;
+    if (check)
+      print((path + "\n").str());
+    else if (ExitCode code = write(path, file.text); code != Clean)
+      return code;
+  }
+  return check && stale ? Findings : Clean;
+}
+
+} // namespace sluice::tool

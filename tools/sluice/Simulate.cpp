@@ -1,0 +1,123 @@
+// sluice simulate: timeline and figures.
+#include "Common.h"
+
+#include "Emit/Chart.h"
+#include "Emit/FiguresJson.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace sluice::tool {
+
+namespace cl = llvm::cl;
+
+static cl::opt<std::string> path(cl::Positional, cl::desc("FILE"), cl::sub(simulateCommand));
+static cl::opt<std::string> output("o", cl::desc("Write to a file; its suffix chooses the format"),
+                                   cl::value_desc("FILE"), cl::sub(simulateCommand));
+static cl::opt<std::string> format("format", cl::desc("text or json"), cl::sub(simulateCommand));
+static cl::opt<unsigned> width("width", cl::desc("Columns of the chart (default: the terminal's)"),
+                               cl::sub(simulateCommand));
+static cl::opt<bool> ascii("ascii", cl::desc("Only ASCII characters"), cl::sub(simulateCommand));
+static cl::opt<std::string> devices("devices", cl::desc("Devices to show, such as 0..4"),
+                                    cl::value_desc("A..B"), cl::sub(simulateCommand));
+static cl::opt<std::string> from("from", cl::desc("Show the time from here, such as 200ms"), cl::value_desc("TIME"),
+                                 cl::sub(simulateCommand));
+static cl::opt<std::string> to("to", cl::desc("Show the time up to here"), cl::value_desc("TIME"),
+                               cl::sub(simulateCommand));
+
+/// A time of the command line in CostModel::unit; nothing if it is none.
+static std::optional<int64_t> timeOption(const std::string &text, const CostModel &costs) {
+  llvm::StringRef number = text;
+  llvm::StringRef digits = number.take_while([](char c) { return llvm::isDigit(c); });
+  llvm::StringRef unit = number.drop_front(digits.size()).trim();
+  int64_t value;
+  if (digits.getAsInteger(10, value))
+    return std::nullopt;
+  std::optional<Rational> time = Rational(value);
+  if (!costs.ticks) {
+    auto one = unitNamed(unit);
+    if (!one || one->dimension != timeDimension)
+      return std::nullopt;
+    time = multiply(*time, one->value);
+  } else if (!unit.empty()) {
+    return std::nullopt;
+  }
+  time = time ? divide(*time, costs.unit) : std::nullopt;
+  return time ? std::optional(time->floor()) : std::nullopt;
+}
+
+static ExitCode chartOptions(const Instance &instance, ChartOptions &options) {
+  if (!devices.empty()) {
+    auto [first, last] = llvm::StringRef(devices).split("..");
+    if (first.getAsInteger(10, options.firstDevice) || last.getAsInteger(10, options.deviceEnd) ||
+        options.firstDevice >= options.deviceEnd || options.firstDevice >= instance.program.devices)
+      return usageError("--devices " + devices + ": a range such as 0.." +
+                        std::to_string(instance.program.devices) + ", its end not included");
+  }
+  for (auto [text, time, name] : {std::tuple(&from, &options.from, "--from"), {&to, &options.to, "--to"}})
+    if (!text->empty() && !(*time = timeOption(*text, instance.costs)))
+      return usageError(std::string(name) + " " + *text + ": a " +
+                        (instance.costs.ticks ? "number of ticks" : "time such as 200ms"));
+  if (options.from && options.to && *options.from >= *options.to)
+    return usageError("--from is not before --to");
+  return Clean;
+}
+
+int runSimulate() {
+  if (path.empty())
+    return usageError("name a file to simulate");
+  std::string kind = format;
+  if (kind.empty() && !output.empty())
+    kind = llvm::sys::path::extension(output).drop_front().str();
+  if (kind.empty() || kind == "txt")
+    kind = "text";
+  if (kind != "text" && kind != "json")
+    return usageError("the format " + kind + " is not supported yet: text or json");
+  Session session;
+  if (ExitCode code = session.openSingle(path); code != Clean)
+    return code;
+
+  std::string text;
+  std::vector<Instance> instances;
+  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures, session.diagnostics,
+                          [&](Instance &instance) { instances.push_back(std::move(instance)); });
+  std::vector<ScheduleFigures> figures;
+  for (const Instance &instance : instances) {
+    if (!instance.figures)
+      continue;
+    if (kind == "json") {
+      figures.push_back({instance.program, instance.costs, *instance.figures, instance.parameters});
+      continue;
+    }
+    ChartOptions options;
+    options.width = width.getNumOccurrences() > 0 ? std::max(40u, width.getValue()) : terminalWidth();
+    options.color = output.empty() && stdoutHasColors();
+    options.ascii = ascii;
+    options.sources = &session.sources;
+    if (instance.program.devices > 32)
+      options.maxRows = 32;
+    if (ExitCode code = chartOptions(instance, options); code != Clean)
+      return code;
+    std::string parameters = instance.parameterText();
+    text += text.empty() ? "" : "\n";
+    text += instance.name + (parameters.empty() ? "" : " at " + parameters) + "\n\n";
+    text += chart(instance.program, instance.costs, *instance.timeline, *instance.figures, options);
+  }
+  if (kind == "json" && !figures.empty())
+    text = figuresJson(figures);
+  ExitCode code = session.finish();
+  if (output.empty()) {
+    print(text);
+    return code;
+  }
+  std::error_code error;
+  llvm::raw_fd_ostream file(output, error);
+  if (error)
+    return usageError("cannot write " + output + ": " + error.message());
+  file << text;
+  return code;
+}
+
+} // namespace sluice::tool

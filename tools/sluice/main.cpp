@@ -1,0 +1,75 @@
+// sluice: write pipeline schedules, check them, look at their timeline, generate what executes them.
+#include "Common.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <exception>
+
+using namespace sluice::tool;
+namespace cl = llvm::cl;
+
+namespace sluice::tool {
+cl::SubCommand checkCommand("check", "Find what is wrong with schedules\n\n  sluice check pipeline.sluice\n  sluice "
+                                     "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
+cl::SubCommand simulateCommand("simulate", "Show the timeline and its figures\n\n  sluice simulate "
+                                           "pipeline.sluice -D M=32\n");
+cl::SubCommand generateCommand("generate", "Write the C++ executor of a schedule\n\n  sluice generate cpp "
+                                           "pipeline.sluice --schedule one_f_one_b -o generated\n");
+cl::SubCommand dumpCommand("dump", "Print what the compiler sees: ast, ir or sluice\n\n  sluice dump ir "
+                                   "pipeline.sluice\n");
+cl::SubCommand queueCommand("queue", "Run the queue lab of a file, step by step\n\n  sluice queue "
+                                     "queue.sluice\n");
+cl::SubCommand explainCommand("explain", "Explain a rule, or list them all\n\n  sluice explain "
+                                         "missing-activation\n");
+} // namespace sluice::tool
+
+/// Words of the contract's command line that have no meaning yet.
+static bool isLater(llvm::StringRef command) {
+  static constexpr llvm::StringRef later[] = {"sweep", "import",  "export",    "diff", "fmt",        "list",
+                                              "init",  "compare", "calibrate", "lsp",  "completions", "solve"};
+  return llvm::is_contained(later, command);
+}
+
+static int dispatch() {
+  if (checkCommand)
+    return runCheck();
+  if (simulateCommand)
+    return runSimulate();
+  if (generateCommand)
+    return runGenerate();
+  if (dumpCommand)
+    return runDump();
+  if (queueCommand)
+    return runQueue();
+  if (explainCommand)
+    return runExplain();
+  llvm::outs() << "sluice " SLUICE_VERSION ": pipeline schedules, checked, simulated and executed\n\n"
+                  "  sluice check FILE       find what is wrong with it; try this first\n"
+                  "  sluice simulate FILE    timeline, bubble and memory\n"
+                  "  sluice generate cpp FILE -o DIR\n"
+                  "                          the C++ executor\n"
+                  "  sluice dump ir FILE     what the compiler sees\n"
+                  "  sluice queue FILE       the queue lab\n"
+                  "  sluice explain RULE     what a rule means\n\n"
+                  "Each takes --help.\n";
+  return Clean;
+}
+
+int main(int argc, char **argv) {
+  cl::SetVersionPrinter([](llvm::raw_ostream &out) { out << "sluice " SLUICE_VERSION "\n"; });
+  if (argc > 1 && isLater(argv[1]))
+    return usageError(std::string("`sluice ") + argv[1] + "` is not supported yet");
+  if (argc > 1 && argv[1][0] != '-' &&
+      llvm::none_of(cl::getRegisteredSubcommands(), [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
+    return usageError(std::string("there is no command \"") + argv[1] +
+                      "\": check, simulate, generate, dump, queue or explain");
+  if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n", &llvm::errs()))
+    return Usage;
+  try {
+    return dispatch();
+  } catch (const std::exception &fault) {
+    llvm::errs() << "sluice: this is a fault of the tool itself: " << fault.what() << '\n';
+    return Fault;
+  }
+}
