@@ -3,8 +3,8 @@
 #include "Schedules.h"
 
 #include "Passes/InferCommunication.h"
+#include "Timeline/Memory.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -133,25 +133,21 @@ TEST(AssignSlots, SavedAreAsManyAsLiveAtOnce) {
   EXPECT_EQ(saveds(lower(overlapped(3, 8))), (Counts{6, 4, 2}));
 }
 
-TEST(AssignSlots, SavedAreTheFewestForAnyOrder) {
+TEST(AssignSlots, SavedAndPendingAreTheFiguresOfTheTimeline) {
   for (const TestCase &test : allCases()) {
     const ExecutorTables tables = lower(test.program);
+    const CostModel costs = CostModel::ofTicks(test.program.stages);
+    const ProgramIndex index(test.program);
+    Diagnostics diagnostics;
+    const auto timeline = simulate(test.program, index, costs, diagnostics);
+    ASSERT_TRUE(timeline) << test.name;
+    const auto figures = memoryFigures(test.program, index, costs, *timeline, diagnostics);
+    ASSERT_TRUE(figures) << test.name;
     for (uint32_t device = 0; device < test.program.devices; ++device) {
-      uint32_t live = 0, most = 0;
-      for (uint32_t op = test.program.deviceBegin[device]; op < test.program.deviceBegin[device + 1];) {
-        const uint32_t end = test.program.groupEnd(op);
-        uint32_t freed = 0;
-        for (; op < end; ++op) {
-          const Op &what = test.program.ops[op];
-          live += what.kind == OpKind::Recompute ||
-                  (what.kind == OpKind::Forward && !what.has(KeepInput) && !what.has(KeepNothing));
-          freed += what.kind == OpKind::Backward || what.kind == OpKind::BackwardInput ||
-                   what.kind == OpKind::Drop;
-        }
-        most = std::max(most, live);
-        live -= freed;
-      }
-      EXPECT_EQ(tables.devices[device].saveds, most) << test.name << ", device " << device;
+      EXPECT_EQ(tables.devices[device].saveds, figures->devices[device].peakSaved)
+          << test.name << " " << device;
+      EXPECT_EQ(tables.devices[device].pendings, figures->devices[device].peakPending)
+          << test.name << " " << device;
     }
   }
 }
