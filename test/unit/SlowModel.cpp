@@ -221,10 +221,6 @@ static int64_t measureTime(const Program &program, const Run &run, uint32_t devi
   return computing.back()->finish - computing.front()->start;
 }
 
-static Rational fraction(__int128 numerator, __int128 denominator) {
-  return denominator == 0 ? Rational(0) : Rational::make(numerator, denominator).value();
-}
-
 Figures measure(const Program &program, const CostModel &costs, const Run &run) {
   Figures figures;
   figures.makespan = run.makespan();
@@ -244,12 +240,12 @@ Figures measure(const Program &program, const CostModel &costs, const Run &run) 
     own.stallUpstream = wait - own.imbalance;
   }
   const int64_t devices = program.devices, elapsed = figures.makespan * devices;
-  figures.ideal = fraction(busy, devices);
-  figures.bubbleTime = fraction(elapsed - busy, devices);
-  figures.overheadRatio = fraction(elapsed - busy, busy);
-  figures.idleFraction = fraction(elapsed - busy, elapsed);
-  figures.utilization = fraction(useful, elapsed);
-  figures.spanBubbleRate = fraction(largestSpan - largestBusy, largestSpan);
+  figures.ideal = Rational::make(busy, devices);
+  figures.bubbleTime = Rational::make(elapsed - busy, devices);
+  figures.overheadRatio = Rational::make(elapsed - busy, busy);
+  figures.idleFraction = Rational::make(elapsed - busy, elapsed);
+  figures.utilization = Rational::make(useful, elapsed);
+  figures.spanBubbleRate = Rational::make(largestSpan - largestBusy, largestSpan);
   measureLive(program, costs, run, figures);
   return figures;
 }

@@ -7,6 +7,7 @@
 #include "IR/Program.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -49,7 +50,8 @@ struct DeviceFigures {
 struct Figures {
   int64_t makespan = 0, transferExposed = 0;
   int64_t transfers = 0, bytesMoved = 0; ///< Messages between devices.
-  Rational ideal, bubbleTime, overheadRatio, idleFraction, utilization, spanBubbleRate;
+  /// Nothing where the denominator is 0.
+  std::optional<Rational> ideal, bubbleTime, overheadRatio, idleFraction, utilization, spanBubbleRate;
   std::vector<DeviceFigures> devices;
 };
 /// Figures of a complete run under the given transfers.

@@ -95,8 +95,11 @@ void Walk::checkState(const Op &op, const std::set<OpKind> &made) {
   auto [states, rule] = allowed(op.kind);
   if (made.count(kindOf(op)))
     return fault(203, op);
-  if (states.count(stateOf(op)))
+  if (states.count(stateOf(op))) { // a pair is in one state: two members cannot both change it
+    if (!made.empty())
+      fault(210, op);
     return;
+  }
   bool repeated = hasRun(kindOf(op), op.stage, op.microbatch), dependsOnOverlap = false;
   switch (op.kind) {
   case OpKind::Forward:
