@@ -3,14 +3,19 @@
 add_library(sluice_options INTERFACE)
 target_include_directories(sluice_options SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_include_directories(sluice_options INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/lib>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/lib>
+  $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/sluice>)
+target_compile_features(sluice_options INTERFACE cxx_std_20)
 target_compile_definitions(sluice_options INTERFACE ${LLVM_DEFINITIONS_LIST})
-target_compile_options(sluice_options INTERFACE -fvisibility=hidden)
+target_compile_options(sluice_options INTERFACE $<BUILD_INTERFACE:-fvisibility=hidden>)
 if(SLUICE_SANITIZE)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SLUICE_SANITIZE})
 endif()
 if(SLUICE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "SLUICE_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++-19")
+  endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 

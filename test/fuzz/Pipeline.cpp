@@ -1,0 +1,112 @@
+#include "Pipeline.h"
+
+#include "Driver/Compilation.h"
+#include "Driver/Queue.h"
+#include "Emit/Chart.h"
+#include "Emit/Cpp.h"
+#include "Emit/FiguresJson.h"
+#include "Emit/FindingsJson.h"
+#include "Emit/FindingsText.h"
+#include "IR/Print.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace sluice::fuzz {
+
+namespace {
+
+/// Small enough that a run takes milliseconds, large enough for every example.
+constexpr uint64_t maxOps = 2000;
+
+class LibraryOnly : public FileLoader {
+public:
+  LibraryOnly(SourceManager &sources, llvm::StringRef csv) : FileLoader(sources), sources(sources), csv(csv) {}
+
+  Result read(llvm::StringRef path, llvm::StringRef from) override {
+    if (path.starts_with("std/"))
+      return FileLoader::read(path, from);
+    if (!path.ends_with(".csv"))
+      return {{}, "there is no disk here"};
+    auto span = sources.addFile(path.str(), csv.str());
+    return span ? Result{*span, ""} : Result{{}, "the files are too large"};
+  }
+
+private:
+  SourceManager &sources;
+  llvm::StringRef csv;
+};
+
+/// A text with what compiles it; the order of the members is the order they need each other in.
+struct Run {
+  Run(llvm::StringRef text, llvm::StringRef csv) : loader(sources, csv), compilation(sources, loader) {
+    auto span = sources.addFile("input.sluice", text.str());
+    loaded = span && compilation.load(*span, diagnostics);
+    options.elaborate.maxOps = maxOps;
+  }
+
+  SourceManager sources;
+  LibraryOnly loader;
+  Diagnostics diagnostics;
+  Compilation compilation;
+  CompileOptions options;
+  bool loaded = false;
+};
+
+} // namespace
+
+void demand(bool holds, const char *invariant) {
+  if (holds)
+    return;
+  std::fprintf(stderr, "broken invariant: %s\n", invariant);
+  std::abort();
+}
+
+/// The text of an elaborated program makes an equal program again.
+static void roundTrip(const Program &program) {
+  Run run(printSluice(program), "");
+  demand(run.loaded, "`dump sluice` gives a file without errors");
+  unsigned count = 0;
+  run.compilation.run({}, run.options, Compilation::Depth::Elaborate, run.diagnostics, [&](Instance &again) {
+    ++count;
+    demand(equal(program, again.program), "`dump sluice` gives the same ops");
+  });
+  demand(count == 1, "`dump sluice` gives one schedule");
+}
+
+static void look(const Instance &instance, const SourceManager &sources) {
+  roundTrip(instance.program);
+  printIr(instance.program, *instance.index, &sources);
+  reach(instance);
+  demand(instance.verdict.complete || !instance.verdict.clean, "a clean program runs to its end");
+  if (instance.verdict.clean)
+    demand(!emitCpp(instance.program, instance.costs, {}).empty(), "a clean program has an executor");
+  if (!instance.figures)
+    return;
+  chart(instance.program, instance.costs, *instance.timeline, *instance.figures);
+  figuresJson({{instance.program, instance.costs, *instance.figures, instance.parameters}});
+  for (const DeviceTimes &times : instance.figures->times)
+    demand(times.fill + times.drain + times.stallTransfer + times.imbalance + times.stallUpstream +
+                   times.busy ==
+               instance.figures->makespan,
+           "busy and the parts of idle add up to the makespan");
+}
+
+void runPipeline(llvm::StringRef text, llvm::StringRef csv) {
+  Run run(text, csv);
+  if (run.loaded) {
+    run.compilation.run({}, run.options, Compilation::Depth::Figures, run.diagnostics,
+                        [&](Instance &instance) { look(instance, run.sources); });
+    run.compilation.runQueues({}, run.diagnostics, [&](const CheckedBlock &queue, Evaluator &evaluator) {
+      if (auto result = runQueue(queue, evaluator, 100))
+        queueText(*result);
+    });
+  } else {
+    demand(run.diagnostics.hasErrors(), "a file that cannot be loaded has an error");
+  }
+  run.diagnostics.finish();
+  findingsText(run.diagnostics.findings(), run.sources);
+  findingsJson(run.diagnostics.findings(), {}, 0, run.sources);
+}
+
+} // namespace sluice::fuzz
