@@ -65,7 +65,9 @@ private:
   /// A value of `of` for these arguments, not negative and of the dimension. Times may be ticks, but not
   /// in one file with seconds.
   std::optional<Rational> value(const CheckedSetting &of, llvm::ArrayRef<Value> arguments, Dimension dimension) {
+    size_t lists = evaluator.listMark();
     Value value = evaluator.evalSetting(indexOf(of), arguments, of.span);
+    evaluator.releaseLists(lists); // a list has given the value of its stage
     if (!value)
       return fail();
     auto shown = [&] {
@@ -298,6 +300,7 @@ private:
       const CheckedSetting *found = setting(file.model, name);
       if (!found)
         return;
+      costs.declaredAt[name] = found->span;
       stages.assign(program.stages, false);
       for (NodeId operand : found->operands) {
         auto stage = evaluator.evalInteger(operand, "the stage");

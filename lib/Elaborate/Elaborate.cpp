@@ -25,7 +25,7 @@ std::optional<Program> Elaborator::run() {
   if (schedule.table && !readTable())
     return std::nullopt;
   bool placed = schedule.table && schedule.places.empty() ? placeFromTable()
-                                                          : evaluatePlacement(schedule, evaluator, program);
+                                                          : evaluatePlacement(schedule, evaluator, options.maxOps, program);
   if (!placed || (schedule.table && !checkTable()))
     return std::nullopt;
   if (schedule.timetable && !readTimetable())

@@ -52,7 +52,12 @@ private:
   void statements(llvm::ArrayRef<CheckedStatement> list);
   void statement(const CheckedStatement &statement);
   void loop(const CheckedStatement &statement);
+  void turn(const CheckedStatement &loop);
+  void giveUp(size_t since);
+  void tooManyOps(uint32_t site);
+  bool plainOp(const CheckedOp &op);
   void op(const CheckedOp &op);
+  void count(const Op &op);
   std::optional<uint32_t> stageOf(const CheckedOp &op);
   std::optional<uint32_t> soleStageFor(const CheckedOp &op, int64_t microbatch);
   std::optional<uint32_t> next(const CheckedOp &op, uint32_t stage);

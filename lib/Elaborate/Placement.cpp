@@ -51,8 +51,9 @@ namespace {
 
 class Placer {
 public:
-  Placer(const CheckedSchedule &schedule, Evaluator &evaluator, Program &program)
-      : schedule(schedule), evaluator(evaluator), diagnostics(evaluator.diagnostics), program(program) {}
+  Placer(const CheckedSchedule &schedule, Evaluator &evaluator, uint64_t limit, Program &program)
+      : schedule(schedule), evaluator(evaluator), diagnostics(evaluator.diagnostics), limit(limit),
+        program(program) {}
 
   bool run() {
     bool failed = false;
@@ -167,9 +168,11 @@ private:
         !chooseSize("microbatches", declaredMicrobatches, microbatches, microbatchSpan, allMicrobatches,
                     0x7fff'fffe, program.microbatches))
       return false;
-    if (static_cast<uint64_t>(program.stages) * program.microbatches > maxOps) {
+    // Each pair takes an op at least.
+    if (static_cast<uint64_t>(program.stages) * program.microbatches > limit) {
       diagnostics.report(Rule::TooManyOps, schedule.span,
-                         {{"limit", std::to_string(maxOps)},
+                         {{"limit", std::to_string(limit)},
+                          {"what", "ops"},
                           {"where", fmt::format(": {} stages of {} microbatches", program.stages,
                                                 program.microbatches)}});
       return false;
@@ -184,6 +187,8 @@ private:
   }
 
   std::optional<uint32_t> deviceFor(const Line &line, int64_t stage) {
+    if (!evaluator.spend(line.place->span))
+      return std::nullopt;
     evaluator.set(line.place->stage, stage);
     auto device = evaluator.evalInteger(line.place->device, "the device");
     if (!device)
@@ -223,6 +228,8 @@ private:
     for (uint32_t m = 0; m < program.microbatches; ++m) {
       std::fill(row.begin(), row.end(), noDevice);
       for (const Line &line : lines) {
+        if (!evaluator.spend(line.place->span))
+          return false;
         if (!covers(line, m))
           continue;
         if (line.dependsOnMicrobatch)
@@ -280,6 +287,7 @@ private:
   const CheckedSchedule &schedule;
   Evaluator &evaluator;
   Diagnostics &diagnostics;
+  uint64_t limit; // of ops
   Program &program;
   std::optional<DeclaredSize> declaredStages, declaredMicrobatches, declaredDevices;
   std::vector<Line> lines;
@@ -287,8 +295,9 @@ private:
 
 } // namespace
 
-bool evaluatePlacement(const CheckedSchedule &schedule, Evaluator &evaluator, Program &program) {
-  return Placer(schedule, evaluator, program).run();
+bool evaluatePlacement(const CheckedSchedule &schedule, Evaluator &evaluator, uint64_t maxOps,
+                       Program &program) {
+  return Placer(schedule, evaluator, maxOps, program).run();
 }
 
 } // namespace sluice

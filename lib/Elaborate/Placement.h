@@ -7,9 +7,10 @@
 namespace sluice {
 
 /// Fills stages, microbatches, devices and placement of `program` from the `place` lines, the model's
-/// stages, the training's microbatches and the cluster's devices. Reports 801, 805 and range errors;
-/// false if there was one.
-bool evaluatePlacement(const CheckedSchedule &schedule, Evaluator &evaluator, Program &program);
+/// stages, the training's microbatches and the cluster's devices. Reports 113 (more pairs than `maxOps`),
+/// 801, 805 and range errors; false if there was one.
+bool evaluatePlacement(const CheckedSchedule &schedule, Evaluator &evaluator, uint64_t maxOps,
+                       Program &program);
 
 /// What the other blocks say of a size, if they do.
 struct DeclaredSize {

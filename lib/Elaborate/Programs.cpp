@@ -45,6 +45,8 @@ void Elaborator::beginDevice(uint32_t d) {
 }
 
 uint32_t Elaborator::frame() {
+  if (levels.empty() || levels.back().frame != 0)
+    return levels.empty() ? 0 : levels.back().frame;
   // Frames are made when an op needs them: most turns of most loops share one between their ops.
   uint32_t parent = 0;
   size_t depth = levels.size();
@@ -66,31 +68,41 @@ void Elaborator::emit(Op op, uint32_t site, uint32_t frame) {
     op.flags |= overlapStarted ? OverlapFollower : OverlapFirst;
     overlapStarted = true;
   }
+  if ((collecting ? slotOps.size() : program.ops.size()) >= options.maxOps)
+    return tooManyOps(site);
+  evaluator.earn();
   if (collecting) {
     slotOps.push_back(op);
-    return;
-  }
-  if (program.ops.size() >= options.maxOps) {
-    if (!stopped)
-      diagnostics
-          .report(Rule::TooManyOps, program.sites[site].span,
-                  {{"limit", std::to_string(options.maxOps)},
-                   {"where", fmt::format(": the program of device {} would make more", device)}})
-          .fix.message = "a smaller parameter, or a larger --max-ops";
-    stopped = true;
     return;
   }
   program.ops.push_back(op);
   program.siteOf.push_back(site);
   program.frameOf.push_back(frame);
+  if (schedule.usesNext || schedule.usesPending)
+    count(op);
+}
+
+void Elaborator::tooManyOps(uint32_t site) {
+  if (!std::exchange(stopped, true))
+    diagnostics
+        .report(Rule::TooManyOps, program.sites[site].span,
+                {{"limit", std::to_string(options.maxOps)},
+                 {"what", "ops"},
+                 {"where", collecting ? ": the timetable would make more"
+                                      : fmt::format(": the program of device {} would make more", device)}})
+        .fix.message = "a smaller parameter, or a larger --max-ops";
+}
+
+/// Keeps what `next` and `oldest` look at.
+void Elaborator::count(const Op &op) {
   if (!op.hasMicrobatch() || op.stage >= localOf.size() || localOf[op.stage] == ~0u)
     return;
   uint32_t local = localOf[op.stage];
   if (schedule.usesNext) {
-    Count &count = counts[local * countedKinds + countedKind(op.kind)];
-    if (count.done.size() <= op.microbatch)
-      count.done.resize(program.microbatches);
-    count.done.set(op.microbatch);
+    Count &kind = counts[local * countedKinds + countedKind(op.kind)];
+    if (kind.done.size() <= op.microbatch)
+      kind.done.resize(program.microbatches);
+    kind.done.set(op.microbatch);
   }
   if (!schedule.usesPending)
     return;
@@ -133,8 +145,18 @@ void Elaborator::statements(llvm::ArrayRef<CheckedStatement> list) {
   }
 }
 
+/// Without this value nothing in the scope can be trusted, and every turn would say the same.
+void Elaborator::giveUp(size_t since) {
+  for (size_t i = since; i < diagnostics.findings().size(); ++i)
+    if (!schedule.timetable)
+      diagnostics.findings()[i].device = device;
+  stopped = true;
+}
+
 void Elaborator::statement(const CheckedStatement &statement) {
   size_t before = diagnostics.findings().size();
+  if (!evaluator.spend(statement.span))
+    return giveUp(before);
   switch (statement.kind) {
   case CheckedStatement::Kind::Op:
     return op(statement.op);
@@ -151,7 +173,7 @@ void Elaborator::statement(const CheckedStatement &statement) {
   case CheckedStatement::Kind::Repeat:
     if (auto count = evaluator.evalInteger(statement.value, "the count")) {
       for (int64_t i = 0; i < *count && !stopped; ++i)
-        statements(statement.body);
+        turn(statement);
       return;
     }
     break;
@@ -166,23 +188,14 @@ void Elaborator::statement(const CheckedStatement &statement) {
   case CheckedStatement::Kind::Fill:
     return fill(statement.op);
   }
-  // Without this value nothing in the scope can be trusted, and every turn would say the same.
-  for (size_t i = before; i < diagnostics.findings().size(); ++i)
-    if (!schedule.timetable)
-      diagnostics.findings()[i].device = device;
-  stopped = true;
+  giveUp(before);
 }
 
 void Elaborator::loop(const CheckedStatement &statement) {
   size_t before = diagnostics.findings().size();
   auto bounds = evaluator.evalRange(statement.range);
-  if (!bounds) {
-    for (size_t i = before; i < diagnostics.findings().size(); ++i)
-      if (!schedule.timetable)
-        diagnostics.findings()[i].device = device;
-    stopped = true;
-    return;
-  }
+  if (!bounds)
+    return giveUp(before);
   constexpr int64_t limit = int64_t(1) << 31;
   if (bounds->first < bounds->last && (bounds->first < -limit || bounds->last > limit)) {
     diagnostics.report(Rule::ValueOutOfRange, statement.span,
@@ -193,14 +206,23 @@ void Elaborator::loop(const CheckedStatement &statement) {
   levels.push_back({0, 0});
   int64_t count = bounds->first >= bounds->last
                       ? 0
-                      : (bounds->last - bounds->first + bounds->step - 1) / bounds->step;
+                      : (bounds->last - bounds->first - 1) / bounds->step + 1;
   for (int64_t i = 0; i < count && !stopped; ++i) {
     int64_t value = bounds->first + (statement.reversed ? count - 1 - i : i) * bounds->step;
     levels.back() = {value, 0};
     evaluator.set(statement.slot, value);
-    statements(statement.body);
+    turn(statement);
   }
   levels.pop_back();
+}
+
+/// One turn of a `for` or `repeat`. What its `let`s hold ends with it.
+void Elaborator::turn(const CheckedStatement &loop) {
+  size_t before = diagnostics.findings().size(), lists = evaluator.listMark();
+  if (!evaluator.spend(loop.span))
+    return giveUp(before);
+  statements(loop.body);
+  evaluator.releaseLists(lists);
 }
 
 bool Elaborator::indexOutOfRange(const CheckedOp &op, llvm::StringRef what, int64_t index, uint64_t count,
@@ -326,8 +348,26 @@ void Elaborator::pending(const CheckedOp &op, int64_t stage) {
     nothingLeft(op, stage < 0 ? "any" : std::to_string(stage), "pending weight half");
 }
 
+/// Most ops: numbers that are just there, and nothing wrong. False: the long way must be taken.
+bool Elaborator::plainOp(const CheckedOp &op) {
+  int64_t microbatch, stage;
+  if (op.form != MicrobatchForm::Number || collecting || isBroken(op.site) ||
+      !evaluator.tryInteger(op.microbatch, microbatch) ||
+      static_cast<uint64_t>(microbatch) >= program.microbatches)
+    return false;
+  auto m = static_cast<uint32_t>(microbatch);
+  if (op.stage == noNode)
+    stage = soleStage[program.placement.row(m)];
+  else if (!evaluator.tryInteger(op.stage, stage))
+    return false;
+  if (static_cast<uint64_t>(stage) >= program.stages)
+    return false;
+  emit({op.kind, op.flags, static_cast<uint16_t>(stage), m}, op.site);
+  return true;
+}
+
 void Elaborator::op(const CheckedOp &op) {
-  if (isBroken(op.site))
+  if (plainOp(op) || isBroken(op.site))
     return;
   size_t before = diagnostics.findings().size();
   auto fail = [&] { decorate(before, op); };

@@ -13,7 +13,27 @@ namespace sluice {
 static constexpr unsigned maxDepth = 5000;
 
 Evaluator::Evaluator(CheckedFile &file, Diagnostics &diagnostics)
-    : diagnostics(diagnostics), file(file), slots(file.code.slotNames.size()) {}
+    : diagnostics(diagnostics), file(file), slots(file.code.slotNames.size()) {
+  limitWork(200'000'000);
+}
+
+void Evaluator::limitWork(uint64_t maxOps) {
+  limit = budget = 2 * static_cast<int64_t>(maxOps) + 100'000;
+  isExhausted = false;
+}
+
+bool Evaluator::exhausted(Span span) {
+  // Whatever is asked for after this fails too, without a word.
+  budget = 0;
+  if (!std::exchange(isExhausted, true))
+    diagnostics
+        .report(Rule::TooManyOps, span,
+                {{"limit", std::to_string(limit)},
+                 {"what", "turns of loops and calls"},
+                 {"where", ", and hardly an op from them"}})
+        .fix.message = "a smaller range, or a larger --max-ops";
+  return false;
+}
 
 std::string Evaluator::str(const Value &value) const {
   switch (value.kind) {
@@ -69,8 +89,7 @@ Value Evaluator::overflow(const Node &node) {
   return {};
 }
 
-bool Evaluator::fastInteger(NodeId id, int64_t &result) {
-  // The inner loops of programs: plain whole numbers, no errors. Whatever does not fit is left to `eval`.
+bool Evaluator::tryInteger(NodeId id, int64_t &result) {
   const Node &node = file.code.nodes[id];
   int64_t a, b;
   switch (node.op) {
@@ -83,16 +102,16 @@ bool Evaluator::fastInteger(NodeId id, int64_t &result) {
       return result = value.number.num, true;
     return false;
   case NodeOp::Add:
-    return fastInteger(node.a, a) && fastInteger(node.b, b) && !__builtin_add_overflow(a, b, &result);
+    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_add_overflow(a, b, &result);
   case NodeOp::Subtract:
-    return fastInteger(node.a, a) && fastInteger(node.b, b) && !__builtin_sub_overflow(a, b, &result);
+    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_sub_overflow(a, b, &result);
   case NodeOp::Multiply:
-    return fastInteger(node.a, a) && fastInteger(node.b, b) && !__builtin_mul_overflow(a, b, &result);
+    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_mul_overflow(a, b, &result);
   case NodeOp::Builtin: {
     if (node.c != 2)
       return false;
     const uint32_t *operands = &file.code.operands[node.b];
-    if (!fastInteger(operands[0], a) || !fastInteger(operands[1], b))
+    if (!tryInteger(operands[0], a) || !tryInteger(operands[1], b))
       return false;
     switch (static_cast<Builtin>(node.a)) {
     case Builtin::Min:
@@ -113,39 +132,43 @@ bool Evaluator::fastInteger(NodeId id, int64_t &result) {
   }
   case NodeOp::Conditional: {
     bool condition;
-    return fastBoolean(node.a, condition) && fastInteger(condition ? node.b : node.c, result);
+    return tryBoolean(node.a, condition) && tryInteger(condition ? node.b : node.c, result);
   }
   case NodeOp::Call: {
-    constexpr uint32_t most = 4;
-    if (node.c > most)
+    constexpr uint32_t most = 4, mostNested = 8;
+    if (node.c > most || quickCalls == mostNested || budget <= 0)
       return false;
+    --budget;
     int64_t arguments[most];
     for (uint32_t i = 0; i < node.c; ++i)
-      if (!fastInteger(file.code.operands[node.b + i], arguments[i]))
+      if (!tryInteger(file.code.operands[node.b + i], arguments[i]))
         return false;
     const FunctionCode &function = file.code.functions[node.a];
     for (uint32_t i = 0; i < node.c; ++i)
       set(function.parameters[i], arguments[i]);
-    return fastInteger(function.body, result);
+    ++quickCalls;
+    bool known = tryInteger(function.body, result);
+    --quickCalls;
+    return known;
   }
   default:
     return false;
   }
 }
 
-bool Evaluator::fastBoolean(NodeId id, bool &result) {
+bool Evaluator::tryBoolean(NodeId id, bool &result) {
   const Node &node = file.code.nodes[id];
   bool left;
   switch (node.op) {
   case NodeOp::And:
   case NodeOp::Or:
-    if (!fastBoolean(node.a, left))
+    if (!tryBoolean(node.a, left))
       return false;
     if (left == (node.op == NodeOp::Or))
       return result = left, true;
-    return fastBoolean(node.b, result);
+    return tryBoolean(node.b, result);
   case NodeOp::Not:
-    if (!fastBoolean(node.a, left))
+    if (!tryBoolean(node.a, left))
       return false;
     return result = !left, true;
   case NodeOp::Less:
@@ -159,7 +182,7 @@ bool Evaluator::fastBoolean(NodeId id, bool &result) {
     return false;
   }
   int64_t a, b;
-  if (!fastInteger(node.a, a) || !fastInteger(node.b, b))
+  if (!tryInteger(node.a, a) || !tryInteger(node.b, b))
     return false;
   switch (node.op) {
   case NodeOp::Less:
@@ -178,11 +201,14 @@ bool Evaluator::fastBoolean(NodeId id, bool &result) {
 }
 
 bool Evaluator::assign(SlotId slot, NodeId node) {
-  if (int64_t fast; fastInteger(node, fast)) {
+  if (int64_t fast; tryInteger(node, fast)) {
     set(slot, fast);
     return true;
   }
+  size_t mark = listMark();
   slots[slot] = eval(node);
+  if (slots[slot].kind != Value::Kind::List)
+    releaseLists(mark);
   return static_cast<bool>(slots[slot]);
 }
 
@@ -334,7 +360,7 @@ std::optional<std::vector<Value>> Evaluator::evalOperands(const Node &node) {
 
 Value Evaluator::call(const Node &node) {
   auto arguments = evalOperands(node);
-  if (!arguments)
+  if (!arguments || !spend(node.span))
     return {};
   const FunctionCode &function = file.code.functions[node.a];
   for (size_t i = 0; i < arguments->size(); ++i)
@@ -444,6 +470,7 @@ Value Evaluator::comprehension(const Node &node) {
   auto bounds = evalRange({parts[1], parts[2], parts[3]});
   if (!bounds)
     return {};
+  size_t mark = listMark();
   std::vector<Value> elements;
   for (int64_t i = bounds->first; i < bounds->last;) {
     if (elements.size() == 10'000'000) {
@@ -453,17 +480,23 @@ Value Evaluator::comprehension(const Node &node) {
     }
     set(node.c, i);
     elements.push_back(eval(parts[0]));
-    if (!elements.back())
+    if (!elements.back() || !spend(node.span))
       return {};
+    if (elements.back().kind != Value::Kind::List)
+      releaseLists(mark);
     if (__builtin_add_overflow(i, bounds->step, &i))
       break;
   }
   lists.push_back(std::move(elements));
-  return builtin(node, Value::indexed(Value::Kind::List, lists.size() - 1));
+  Value value = builtin(node, Value::indexed(Value::Kind::List, lists.size() - 1));
+  releaseLists(mark); // sums, least and greatest are numbers
+  return value;
 }
 
 Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Span use) {
   CheckedSetting &setting = file.settings[which];
+  if (!spend(use))
+    return {};
   if (setting.value == noNode) {
     diagnostics.report(Rule::ValueMissing, use,
                        {{"figure", "this expression"}, {"setting", setting.name + " as a value"}});
@@ -502,7 +535,7 @@ Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Sp
 
 std::optional<int64_t> Evaluator::evalInteger(NodeId node, llvm::StringRef what) {
   int64_t fast;
-  if (fastInteger(node, fast))
+  if (tryInteger(node, fast))
     return fast;
   size_t mark = lists.size();
   Value value = eval(node);
@@ -526,7 +559,7 @@ std::optional<int64_t> Evaluator::evalInteger(NodeId node, llvm::StringRef what)
 }
 
 std::optional<bool> Evaluator::evalBoolean(NodeId node, llvm::StringRef what) {
-  if (bool fast; fastBoolean(node, fast))
+  if (bool fast; tryBoolean(node, fast))
     return fast;
   size_t mark = lists.size();
   Value value = eval(node);

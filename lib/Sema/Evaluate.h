@@ -27,6 +27,9 @@ public:
   /// The value of a setting for these arguments. A list is indexed by the first one.
   Value evalSetting(uint32_t setting, llvm::ArrayRef<Value> arguments, Span use);
 
+  /// The same for an expression of plain whole numbers alone, as the inner loops of programs have them:
+  /// no findings, false where `evalInteger` must decide.
+  bool tryInteger(NodeId node, int64_t &result);
   /// Evaluates into a slot; false after an error.
   bool assign(SlotId slot, NodeId node);
   void set(SlotId slot, Value value) { slots[slot] = value; }
@@ -42,6 +45,17 @@ public:
   /// message of a failed `require` may suggest other values for.
   bool run(llvm::ArrayRef<CheckedStep> steps, llvm::ArrayRef<CheckedParam> params);
 
+  /// Work that makes no op - turns of loops, calls, elements of lists - is limited apart from the ops, so
+  /// that every file ends. False once the limit is reached; the first time that is 113 at `span`.
+  bool spend(Span span, int64_t work = 1) { return (budget -= work) >= 0 || exhausted(span); }
+  /// Sets the limit to what a schedule of at most `maxOps` ops may need.
+  void limitWork(uint64_t maxOps);
+  /// An op has been made: programs may spend this much more for each.
+  void earn() { budget += workPerOp; }
+  /// Lists made from here on can be given back once no value of them is in use.
+  size_t listMark() const { return lists.size(); }
+  void releaseLists(size_t mark) { lists.resize(mark); }
+
   /// Gives figures to expressions of `expect`; without it they are unknown.
   std::function<Value(llvm::StringRef name, llvm::ArrayRef<Value> arguments, Span span)> figure;
 
@@ -49,8 +63,7 @@ public:
   const CheckedFile &checked() const { return file; }
 
 private:
-  bool fastInteger(NodeId node, int64_t &result);
-  bool fastBoolean(NodeId node, bool &result);
+  bool tryBoolean(NodeId node, bool &result);
   Value arithmetic(const Node &node, const Value &a, const Value &b);
   Value compare(const Node &node, const Value &a, const Value &b);
   Value call(const Node &node);
@@ -58,6 +71,7 @@ private:
   Value comprehension(const Node &node);
   Value index(const Node &node);
   Value overflow(const Node &node);
+  bool exhausted(Span span);
   Value unlike(const Node &node, llvm::StringRef operation, const Value &a, const Value &b);
   std::optional<std::vector<Value>> evalOperands(const Node &node);
   void suggestForRequire(Finding &finding, size_t step, llvm::ArrayRef<CheckedStep> steps,
@@ -66,7 +80,10 @@ private:
   CheckedFile &file;
   std::vector<Value> slots;
   std::vector<std::vector<Value>> lists;
-  unsigned depth = 0;
+  unsigned depth = 0, quickCalls = 0;
+  static constexpr int64_t workPerOp = 16;
+  int64_t budget = 0, limit = 0;
+  bool isExhausted = false;
 };
 
 } // namespace sluice

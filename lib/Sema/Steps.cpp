@@ -86,6 +86,7 @@ void Evaluator::suggestForRequire(Finding &finding, size_t failed, llvm::ArrayRe
       std::vector<std::string> found;
       for (int64_t value : {given - distance, given + distance}) {
         Evaluator probe(file, unheard);
+        probe.limitWork(0);
         probe.slots = slots;
         probe.lists = lists;
         probe.set(param->slot, value);

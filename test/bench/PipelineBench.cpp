@@ -1,0 +1,119 @@
+// Time per op of each step, for 1F1B on 64 devices. Items are ops; run tools/bench for the table.
+#include "Driver/Compilation.h"
+#include "Elaborate/Costs.h"
+#include "Syntax/Parse.h"
+
+#include <benchmark/benchmark.h>
+
+using namespace sluice;
+
+namespace {
+
+constexpr const char *source = R"(
+param P = 64;
+param M = 16;
+model even { stages = P; forward(s) = 10 ms; backward(s) = 20 ms; activation = 512 MiB; boundary = 32 MiB; }
+cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; } }
+training { microbatches = M; }
+schedule one_f_one_b {
+  place s on s;
+  device d {
+    let warmup = min(P - 1 - d, M);
+    for m in 0..warmup     { forward(m); }
+    for m in 0..M - warmup { forward(m + warmup); backward(m); }
+    for m in M - warmup..M { backward(m); }
+    reduce;
+    update;
+  }
+}
+)";
+
+/// A file up to its evaluated parameters, and what later steps need.
+struct Fixture {
+  explicit Fixture(int64_t microbatches) {
+    Span text = *sources.addFile("bench.sluice", source);
+    file = analyze(*parse(sources, text, diagnostics), sources, loader, diagnostics);
+    evaluator = std::make_unique<Evaluator>(*file, diagnostics);
+    for (const CheckedParam &param : file->params)
+      evaluator->set(param.slot, param.name == "M" ? microbatches : 64);
+    evaluator->run(file->steps, {});
+  }
+  void elaborateAll() {
+    program = elaborate(file->schedules[0], *evaluator, sources, {});
+    costs = evaluateCosts(*program, file->schedules[0], *evaluator);
+    index = std::make_unique<ProgramIndex>(*program);
+  }
+
+  SourceManager sources;
+  FileLoader loader{sources};
+  Diagnostics diagnostics;
+  std::optional<CheckedFile> file;
+  std::unique_ptr<Evaluator> evaluator;
+  std::optional<Program> program;
+  std::optional<CostModel> costs;
+  std::unique_ptr<ProgramIndex> index;
+};
+
+void countOps(benchmark::State &state, const Program &program) {
+  state.SetItemsProcessed(state.iterations() * program.size());
+  state.counters["ops"] = program.size();
+}
+
+void parseAndAnalyze(benchmark::State &state) {
+  for (auto _ : state)
+    benchmark::DoNotOptimize(Fixture(16).file->schedules.size());
+}
+BENCHMARK(parseAndAnalyze)->Unit(benchmark::kMicrosecond);
+
+void elaboration(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(elaborate(fixture.file->schedules[0], *fixture.evaluator, fixture.sources, {}));
+  countOps(state, *fixture.program);
+}
+
+void indexing(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(ProgramIndex(*fixture.program));
+  countOps(state, *fixture.program);
+}
+
+void verification(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(verify(*fixture.program, *fixture.index, *fixture.costs, fixture.diagnostics));
+  countOps(state, *fixture.program);
+}
+
+void simulation(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(simulate(*fixture.program, *fixture.index, *fixture.costs, fixture.diagnostics));
+  countOps(state, *fixture.program);
+}
+
+void figures(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  auto timeline = simulate(*fixture.program, *fixture.index, *fixture.costs, fixture.diagnostics);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        computeFigures(*fixture.program, *fixture.index, *fixture.costs, *timeline, fixture.diagnostics));
+  countOps(state, *fixture.program);
+}
+
+#define SLUICE_STEP(step) BENCHMARK(step)->RangeMultiplier(8)->Range(16, 16384)->Unit(benchmark::kMillisecond)
+SLUICE_STEP(elaboration);
+SLUICE_STEP(indexing);
+SLUICE_STEP(verification);
+SLUICE_STEP(simulation);
+SLUICE_STEP(figures);
+
+} // namespace
+
+BENCHMARK_MAIN();
