@@ -39,7 +39,7 @@ struct Reading {
   bool repeatedIsDuplicate; ///< A repeated recompute or drop is 203, or what its state makes it.
 };
 
-/// One device program, walked twice: `before` looks for what an op needs, `apply` changes the states.
+/// One device program, step by step: the checks look at the state before a step, `apply` changes it.
 struct Walk {
   const Program &program;
   uint32_t device;
