@@ -168,10 +168,10 @@ private:
     return fixed ? Rationals(row) : result;
   }
 
-  void missing(llvm::StringRef figure, llvm::StringRef name) {
+  void missing(llvm::StringRef op, llvm::StringRef name) {
     diagnostics
         .report(Rule::ValueMissing, file.model->span,
-                {{"figure", figure.str()}, {"setting", fmt::format("`{}`", name.str())}})
+                {{"figure", fmt::format("the time of {}", op.str())}, {"setting", fmt::format("`{}`", name.str())}})
         .fix.message = fmt::format("{} = ...; in the model", name.str());
     failed = true;
   }

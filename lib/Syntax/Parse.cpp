@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace sluice {
@@ -80,6 +81,10 @@ private:
         continue;
       choices.push_back(fmt::format("\"{}\"", literal.substr(1, literal.size() - 2)));
     }
+    // A forgotten ";" or ")" is likelier than any of the words that may go on here.
+    std::stable_partition(choices.begin(), choices.end(), [](const std::string &choice) {
+      return choice.front() != '"' || !isalpha(static_cast<unsigned char>(choice[1]));
+    });
     constexpr size_t shown = 6;
     bool cut = choices.size() > shown;
     if (cut)

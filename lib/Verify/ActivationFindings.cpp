@@ -70,34 +70,35 @@ struct Loss {
 };
 } // namespace
 
-static Loss lossOf(const VerifyContext &context, const Fault &fault) {
+/// `preposition` leads to the line: an activation *is* dropped *since* it, an input *was* dropped *at* it.
+static Loss lossOf(const VerifyContext &context, const Fault &fault, llvm::StringRef preposition) {
   const OpId forward = context.index.forward(fault.stage, fault.microbatch);
-  auto since = [&](OpId op) {
+  auto where = [&](OpId op) {
     bool hasLine = op != noOp && context.sources && context.program.spanOf(op).isValid();
-    return hasLine ? atLine(context, op, fault.op, "since") : "";
+    return hasLine ? atLine(context, op, fault.op, preposition) : "";
   };
   switch (static_cast<Activation>(fault.cause)) {
   case Activation::None:
     return {"not made yet", "its forward stands only here", forward};
   case Activation::Input: {
     OpId op = lastBefore(context, fault.op, [](const Op &o) { return o.has(KeepInput); });
-    return {"kept as input only" + since(op), "only the input is kept here", op};
+    return {"kept as input only" + where(op), "only the input is kept here", op};
   }
   case Activation::Gone: {
     OpId op = lastBefore(context, fault.op,
                          [](const Op &o) { return o.kind == OpKind::Drop || o.has(KeepNothing); });
     bool isDropped = op != noOp && context.program.ops[op].kind == OpKind::Drop;
-    return {(isDropped ? "dropped" : "not kept") + since(op),
+    return {(isDropped ? "dropped" : "not kept") + where(op),
             isDropped ? "it is dropped here" : "nothing is kept here", op};
   }
   case Activation::Half:
   case Activation::Done: {
     OpId op = lastBefore(context, fault.op, [](const Op &o) { return isBackward(o); });
-    return {"used" + since(op), "it is used here", op};
+    return {"used" + where(op), "it is used here", op};
   }
   case Activation::Saved: {
     OpId op = lastBefore(context, fault.op, [](const Op &o) { return o.kind == OpKind::Forward; });
-    return {"kept whole" + since(op), "the whole activation is kept here", op};
+    return {"kept whole" + where(op), "the whole activation is kept here", op};
   }
   }
   return {};
@@ -188,7 +189,7 @@ static void reportWeightHalfFirst(VerifyContext &context, const FaultGroup &grou
 
 static void reportRecomputeWithoutInput(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
-  const Loss loss = lossOf(context, first);
+  const Loss loss = lossOf(context, first, "at");
   const OpId forward = context.index.forward(first.stage, first.microbatch);
   Finding &finding = report(
       context, group,
@@ -208,7 +209,7 @@ static void reportRecomputeWithoutInput(VerifyContext &context, const FaultGroup
 
 static void reportMissingActivation(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
-  const Loss loss = lossOf(context, first);
+  const Loss loss = lossOf(context, first, "since");
   Finding &finding = report(context, group,
                             {{"op", opText(context, first.op)},
                              {"stage", fmt::format("{}", first.stage)},

@@ -72,7 +72,8 @@ static void reportMissing(VerifyContext &context, const FaultGroup &group) {
     uint64_t calls = llvm::count_if(context.program.opsOf(device), [&](const Op &op) {
       return op.kind == OpKind::Reduce && op.stage == first.stage;
     });
-    return calls == 0 ? std::string("never") : counted(calls, "time", "times");
+    static constexpr const char *few[] = {"never", "once", "twice"};
+    return calls < std::size(few) ? std::string(few[calls]) : fmt::format("{} times", calls);
   };
   const std::string op = opText(context, first.op);
   Finding &finding =

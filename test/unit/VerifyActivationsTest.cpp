@@ -290,7 +290,7 @@ TEST(Activations, RecomputeWithoutInput) {
   EXPECT_EQ(checked.findings()[0].rule, Rule::RecomputeWithoutInput);
   EXPECT_EQ(
       checked.findings()[0].message,
-      fmt::format("recompute(0, 0) needs the kept input of forward(0, 0), which was not kept since line {}",
+      fmt::format("recompute(0, 0) needs the kept input of forward(0, 0), which was not kept at line {}",
                   schedule.forwards));
   EXPECT_EQ(checked.fix(), "forward(0, 0) keep input");
 }

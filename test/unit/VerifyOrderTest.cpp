@@ -232,10 +232,10 @@ TEST(Order, CollectiveMissing) {
   }));
   ASSERT_EQ(checked.findings().size(), 2u) << checked.text();
   EXPECT_EQ(checked.findings()[0].message,
-            "reduce(0) over devices 0, 1 never starts: device 1 calls it never, others 1 time");
+            "reduce(0) over devices 0, 1 never starts: device 1 calls it never, others once");
   EXPECT_EQ(checked.findings()[0].fix.message, "add reduce(0) to device 1");
   EXPECT_EQ(checked.findings()[1].message,
-            "reduce(1) over devices 0, 1 never starts: device 1 calls it 1 time, others 2 times");
+            "reduce(1) over devices 0, 1 never starts: device 1 calls it once, others twice");
   EXPECT_EQ(checked.line(checked.findings()[1].span), line + 2);
 }
 
