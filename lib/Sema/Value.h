@@ -30,4 +30,7 @@ struct Value {
   size_t index() const { return static_cast<size_t>(number.num); }
 };
 
+/// What a value is, for messages about operations that do not take it: `time`, `list`, `text`.
+std::string kindOf(const Value &value);
+
 } // namespace sluice

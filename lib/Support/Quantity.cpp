@@ -80,13 +80,9 @@ static Rational magnitude(const Rational &value) {
 std::string formatTime(const Rational &nanoseconds) {
   if (nanoseconds.num == 0)
     return "0 s";
-  // 1500 ms reads better than 1.5 s beside other times in ms, so seconds begin where ms get long.
   for (const Unit &unit : timeUnits) {
     auto value = divide(nanoseconds, Rational(unit.factor));
-    if (!value)
-      continue;
-    Rational least = unit.factor == 1'000'000'000 ? Rational(10) : Rational(1);
-    if (magnitude(*value) >= least || unit.factor == 1)
+    if (value && (magnitude(*value) >= Rational(1) || unit.factor == 1))
       return fmt::format("{} {}", value->decimal(), unit.name);
   }
   return nanoseconds.str() + " ns";
