@@ -123,6 +123,7 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
     return llvm::any_of(llvm::ArrayRef(diagnostics.findings()).drop_front(before),
                         [](const Finding &f) { return f.severity == Severity::Error; });
   };
+  evaluator.limitWork(options.elaborate.maxOps);
   if (!setParameters(declared.parameters, setting, evaluator))
     return;
   const CheckedSchedule *schedule = &declared;
