@@ -1,4 +1,4 @@
-// What a callback is told about the op it carries out.
+// What a callback is told about the op it carries out, and a transport about the message it moves.
 #pragma once
 
 #include "Schedule.h"
@@ -21,6 +21,14 @@ struct Context {
   /// Hash of seed, step, stage and microbatch: the same in a forward and in its recompute. Seed a
   /// generator with it; state shared between ops would depend on the order they run in.
   uint64_t randomKey;
+};
+
+/// What is sent: named by the op and the stage at the caller's end.
+struct Message {
+  Op op;
+  uint32_t channel, from, to;
+  uint32_t stage, microbatch;
+  uint64_t step;
 };
 
 /// One round of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose output bits all depend on all inputs.

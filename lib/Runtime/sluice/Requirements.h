@@ -2,7 +2,6 @@
 // schedule uses; each missing callback is named, with its signature, by a static_assert of its own.
 #pragma once
 
-#include "Context.h"
 #include "Threads.h"
 
 #include <concepts>

@@ -6,6 +6,7 @@
 // allocated once. Both ends lock the channel for the few instructions of a start; waiting reads one atomic.
 #pragma once
 
+#include "Context.h"
 #include "Supervisor.h"
 
 #include <algorithm>
@@ -13,14 +14,6 @@
 #include <utility>
 
 namespace sluice::runtime {
-
-/// What is sent: named by the op and the stage at the caller's end.
-struct Message {
-  Op op;
-  uint32_t channel, from, to;
-  uint32_t stage, microbatch;
-  uint64_t step;
-};
 
 template <class Boundary> class Threads {
   struct Pipe;
