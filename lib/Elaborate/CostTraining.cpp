@@ -1,0 +1,119 @@
+// Samples: what batch, microbatches, replicas and samples(m) say together.
+#include "Elaborate/Costs.h"
+
+#include "Elaborate/CostEvaluator.h"
+
+#include <fmt/format.h>
+#include <numeric>
+
+namespace sluice {
+
+std::optional<int64_t> CostEvaluator::count(const char *name) {
+  const CheckedSetting *found = setting(file.training, name);
+  if (!found || found->value == noNode)
+    return std::nullopt;
+  costs.declaredAt[name] = found->span;
+  auto value = evaluator.evalInteger(found->value, name);
+  if (!value)
+    return fail();
+  if (*value >= 1)
+    return value;
+  diagnostics.report(Rule::ValueOutOfRange, found->span,
+                     {{"what", fmt::format("{} = {} is below 1", name, *value)}});
+  return fail();
+}
+
+bool CostEvaluator::evaluateTraining() {
+  if (!file.training)
+    return true;
+  costs.replicas = count("replicas");
+  costs.batch = count("batch");
+  auto each = count("microbatch_samples");
+  if (const CheckedSetting *loss = setting(file.training, "loss"); loss && !loss->words.empty())
+    costs.loss = loss->words[0];
+  if (failed)
+    return false;
+  if (costs.batch && each) {
+    diagnostics
+        .report(Rule::SizesDisagree, costs.declaredAt["microbatch_samples"],
+                {{"covers", "microbatch_samples is held when M changes"}, {"declaration", "and so is batch"}})
+        .fix.message = "give one of the two";
+    return false;
+  }
+  setUniformSamples(evaluator, program.microbatches);
+  const CheckedSetting &samples = *setting(file.training, "samples");
+  bool written = file.uniformSamples == noSlot;
+  if (!written && !costs.batch && !each)
+    return true;
+  int64_t sum = 0;
+  for (uint32_t m = 0; m < program.microbatches; ++m) {
+    Value value = evaluator.evalSetting(indexOf(samples), Value::of(Rational(m)), samples.span);
+    if (!value)
+      return fail(), false;
+    if (!written && !value.number.isInteger())
+      return batchMismatch(value.number), false;
+    if (!value.isPlainInteger() || value.number.num < 0) {
+      diagnostics.report(Rule::NotAnInteger, samples.span,
+                         {{"what", fmt::format("samples({})", m)}, {"value", evaluator.str(value)}});
+      return fail(), false;
+    }
+    costs.samples.push_back(value.number.num);
+    if (__builtin_add_overflow(sum, value.number.num, &sum)) {
+      diagnostics.report(Rule::ValueOutOfRange, samples.span, {{"what", "the samples overflow"}});
+      return fail(), false;
+    }
+  }
+  if (written)
+    costs.declaredAt["samples"] = samples.span;
+  auto total = multiply(Rational(sum), Rational(costs.replicas.value_or(1)));
+  if (costs.batch && (!total || total->num != *costs.batch))
+    return batchMismatch({}), false;
+  if (!costs.batch && total)
+    costs.batch = total->num;
+  return true;
+}
+
+void CostEvaluator::batchMismatch(const std::optional<Rational> &fraction) {
+  int64_t held = 0, replicas = costs.replicas.value_or(1), batch = *costs.batch;
+  if (fraction)
+    held = fraction->floor() * program.microbatches * replicas;
+  else
+    held = std::accumulate(costs.samples.begin(), costs.samples.end(), int64_t(0)) * replicas;
+  diagnostics
+      .report(Rule::BatchMismatch, costs.declaredAt["batch"],
+              {{"microbatches", fmt::format("{} microbatches{}{}", program.microbatches,
+                                            replicas > 1 ? fmt::format(" x {} replicas", replicas) : "",
+                                            fraction ? " of equal size" : "")},
+               {"samples", std::to_string(held)},
+               {"batch", std::to_string(batch)}})
+      .fix.message = held == 0 ? "fewer microbatches, or samples(m)"
+                               : fmt::format("batch = {}, or samples(m) that add up to it", held);
+  failed = true;
+}
+
+void setUniformSamples(Evaluator &evaluator, std::optional<uint32_t> microbatches) {
+  const CheckedFile &file = evaluator.checked();
+  if (file.uniformSamples == noSlot)
+    return;
+  auto count = [&](const char *name) -> std::optional<Rational> {
+    auto found = file.training->settings.find(name);
+    if (found == file.training->settings.end())
+      return std::nullopt;
+    Value value = evaluator.evalSetting(found->second, {}, file.settings[found->second].span);
+    if (!value.isPlainInteger() || value.number.num < 1)
+      return std::nullopt; // reported where it is used
+    return value.number;
+  };
+  Rational samples = 1;
+  if (auto each = count("microbatch_samples")) {
+    samples = *each;
+  } else if (auto batch = count("batch")) {
+    auto parts = microbatches ? std::optional(Rational(*microbatches)) : count("microbatches");
+    auto all = parts ? multiply(*parts, count("replicas").value_or(Rational(1))) : std::nullopt;
+    if (auto each = all ? divide(*batch, *all) : std::nullopt)
+      samples = *each;
+  }
+  evaluator.set(file.uniformSamples, Value::of(samples));
+}
+
+} // namespace sluice
