@@ -96,7 +96,7 @@ CheckedStep Analyzer::let(const ast::Identifier &name, const ast::Expr &value) {
 CheckedStep Analyzer::requirement(const ast::Require &require) {
   std::string message = require.message;
   if (message.empty())
-    message = sources.text(require.span).str() + " does not hold";
+    message = sources.text(require.condition->span).str() + " does not hold";
   return {CheckedStep::Kind::Require, noSlot, expr(*require.condition), message, require.span};
 }
 
