@@ -34,7 +34,7 @@ public:
     auto bounds = evaluator.evalRange(*item.range);
     for (int64_t i = bounds ? bounds->first : 0; bounds && i < bounds->last;) {
       evaluator.set(item.variable, i);
-      if (!evaluator.spend(item.span) || !compare(item, i))
+      if (!evaluator.spend(item.span, Evaluator::slowWork) || !compare(item, i))
         return; // the first that fails; more would say the same
       if (__builtin_add_overflow(i, bounds->step, &i))
         return;

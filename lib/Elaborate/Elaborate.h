@@ -8,7 +8,7 @@ namespace sluice {
 
 struct ElaborateOptions {
   /// Expansion stops with 113 beyond this number of ops. Loops that make none stop too: all turns and
-  /// calls together may be twice as many, and 16 more for each op.
+  /// calls together may be as many, and 16 more for each op.
   uint64_t maxOps = 200'000'000;
 };
 

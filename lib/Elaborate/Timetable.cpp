@@ -25,6 +25,13 @@ void Elaborator::at(const CheckedStatement &statement) {
     stopped = true;
     return;
   }
+  constexpr int64_t limit = int64_t(1) << 31;
+  if (*slot < -limit || *slot > limit) {
+    diagnostics.report(Rule::ValueOutOfRange, statement.span,
+                       {{"what", fmt::format("slot {} is outside -2147483648..2147483648", *slot)}});
+    stopped = true;
+    return;
+  }
   auto first = static_cast<uint32_t>(slotOps.size());
   collecting = true;
   overlapOpen = statement.body.size() > 1;

@@ -18,7 +18,7 @@ Evaluator::Evaluator(CheckedFile &file, Diagnostics &diagnostics)
 }
 
 void Evaluator::limitWork(uint64_t maxOps) {
-  limit = budget = 2 * static_cast<int64_t>(maxOps) + 100'000;
+  limit = budget = static_cast<int64_t>(maxOps) + 100'000;
   isExhausted = false;
 }
 
@@ -223,7 +223,7 @@ std::optional<std::vector<Value>> Evaluator::evalOperands(const Node &node) {
 
 Value Evaluator::call(const Node &node) {
   auto arguments = evalOperands(node);
-  if (!arguments || !spend(node.span))
+  if (!arguments || !spend(node.span, slowWork))
     return {};
   const FunctionCode &function = file.code.functions[node.a];
   for (size_t i = 0; i < arguments->size(); ++i)
@@ -251,7 +251,7 @@ Value Evaluator::index(const Node &node) {
 
 Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Span use) {
   CheckedSetting &setting = file.settings[which];
-  if (!spend(use))
+  if (!spend(use, slowWork))
     return {};
   if (setting.value == noNode) {
     diagnostics.report(Rule::ValueMissing, use,

@@ -45,6 +45,7 @@ public:
   /// message of a failed `require` may suggest other values for.
   bool run(llvm::ArrayRef<CheckedStep> steps, llvm::ArrayRef<CheckedParam> params);
 
+  static constexpr int64_t slowWork = 8; ///< Of what takes ten times as long as a turn.
   /// Work that makes no op - turns of loops, calls, elements of lists - is limited apart from the ops, so
   /// that every file ends. False once the limit is reached; the first time that is 113 at `span`.
   bool spend(Span span, int64_t work = 1) { return (budget -= work) >= 0 || exhausted(span); }

@@ -100,7 +100,7 @@ Value Evaluator::comprehension(const Node &node) {
     }
     set(node.c, i);
     elements.push_back(eval(parts[0]));
-    if (!elements.back() || !spend(node.span))
+    if (!elements.back() || !spend(node.span, slowWork))
       return {};
     if (elements.back().kind != Value::Kind::List)
       releaseLists(mark);
