@@ -25,16 +25,16 @@ bool Compilation::load(Span text, Diagnostics &diagnostics) {
   return !diagnostics.hasErrors();
 }
 
-static bool hasAllValues(const CheckedSchedule &schedule) {
-  return llvm::all_of(schedule.parameters, [](const CheckedParam &p) { return p.value != noNode; });
-}
-
-std::vector<std::string> Compilation::schedules(const CompileOptions &options) const {
+std::vector<std::string> Compilation::schedules(const CompileOptions &options, const Setting &setting) const {
+  auto hasValue = [&](const CheckedParam &param) {
+    return param.value != noNode ||
+           llvm::any_of(setting, [&](const Definition &d) { return d.name == param.name; });
+  };
   std::vector<std::string> names;
   for (const CheckedSchedule &schedule : file->schedules) {
-    bool runs = options.schedule.empty() ? !schedule.isImported && !schedule.isUsed && hasAllValues(schedule)
+    bool runs = options.schedule.empty() ? !schedule.isImported && !schedule.isUsed
                                          : schedule.name == options.schedule;
-    if (runs)
+    if (runs && llvm::all_of(schedule.parameters, hasValue))
       names.push_back(schedule.name);
   }
   return names;
@@ -51,34 +51,39 @@ std::vector<std::string> Compilation::parameterNames() const {
   return names;
 }
 
-bool Compilation::hasParameter(llvm::StringRef name) const {
-  return llvm::is_contained(parameterNames(), name.str());
+/// A value outside its parameter's range is 106 at `given`.
+bool Compilation::isInRange(const CheckedParam &param, Evaluator &evaluator, Span given, llvm::StringRef fix) {
+  const Value &value = evaluator.get(param.slot);
+  if (!param.range || !value.isPlainInteger())
+    return true;
+  auto bounds = evaluator.evalRange(*param.range);
+  if (!bounds)
+    return false;
+  // `in 1..1024` means what every range does: 1024 is not in it.
+  if (value.number.num >= bounds->first && value.number.num < bounds->last)
+    return true;
+  Finding &finding = evaluator.diagnostics.report(
+      Rule::ValueOutOfRange, given,
+      {{"what", fmt::format("{} = {} is outside {}..{}", param.name, value.number.num, bounds->first, bounds->last)}});
+  if (given != param.span)
+    finding.notes.push_back({"the range is given here", param.span, {}, {}});
+  finding.fix.message = fix.empty() ? fmt::format("-D {}={}", param.name,
+                                                  value.number.num < bounds->first ? bounds->first : bounds->last - 1)
+                                    : fix.str();
+  return false;
 }
 
 bool Compilation::setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting,
                                 Evaluator &evaluator) {
   for (const CheckedParam &param : params) {
     auto given = llvm::find_if(setting, [&](const Definition &d) { return d.name == param.name; });
-    if (given != setting.end())
-      evaluator.set(param.slot, Value::of(given->value));
+    bool isGiven = given != setting.end();
+    if (isGiven)
+      evaluator.set(param.slot, given->value);
     else if (param.value != noNode && !evaluator.assign(param.slot, param.value))
       return false;
-    const Value &value = evaluator.get(param.slot);
-    if (!param.range || !value.isPlainInteger())
-      continue;
-    auto bounds = evaluator.evalRange(*param.range);
-    if (!bounds)
+    if (!isInRange(param, evaluator, param.span, isGiven ? "" : "another default, or a wider range"))
       return false;
-    // `in 1..1024` reads as the numbers from 1 up to, not including, 1024, as every range does.
-    if (value.number.num >= bounds->first && value.number.num < bounds->last)
-      continue;
-    evaluator.diagnostics
-        .report(Rule::ValueOutOfRange, param.span,
-                {{"what", fmt::format("{} = {} is outside {}..{}", param.name, value.number.num, bounds->first,
-                                      bounds->last)}})
-        .fix.message = fmt::format("-D {}={}", param.name,
-                                   value.number.num < bounds->first ? bounds->first : bounds->last - 1);
-    return false;
   }
   return true;
 }
@@ -107,10 +112,26 @@ const CheckedSchedule *Compilation::instantiate(const CheckedSchedule::Use &use,
     } else if (!evaluator.assign(param.slot, param.value)) {
       return nullptr;
     }
+    if (!isInRange(param, evaluator, use.span, "a value inside"))
+      return nullptr;
   }
   if (!used.derived)
     return &used;
   return instantiate(*used.derived, evaluator);
+}
+
+/// Sets the parameters of a schedule, or of the template it derives from, and runs its steps.
+const CheckedSchedule *Compilation::prepare(const CheckedSchedule &declared, const Setting &setting,
+                                            Evaluator &evaluator) {
+  if (!setParameters(declared.parameters, setting, evaluator))
+    return nullptr;
+  const CheckedSchedule *schedule = declared.derived ? instantiate(*declared.derived, evaluator) : &declared;
+  return schedule && evaluator.run(schedule->steps, schedule->parameters) ? schedule : nullptr;
+}
+
+static bool hasErrorSince(const Diagnostics &diagnostics, size_t before) {
+  return llvm::any_of(llvm::ArrayRef(diagnostics.findings()).drop_front(before),
+                      [](const Finding &f) { return f.severity == Severity::Error; });
 }
 
 void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &setting,
@@ -119,49 +140,56 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
   Diagnostics &diagnostics = evaluator.diagnostics;
   diagnostics.setSchedule(declared.name);
   size_t before = diagnostics.findings().size();
-  auto failed = [&] {
-    return llvm::any_of(llvm::ArrayRef(diagnostics.findings()).drop_front(before),
-                        [](const Finding &f) { return f.severity == Severity::Error; });
-  };
   evaluator.limitWork(options.elaborate.maxOps);
-  if (!setParameters(declared.parameters, setting, evaluator))
-    return;
-  const CheckedSchedule *schedule = &declared;
-  if (declared.derived && !(schedule = instantiate(*declared.derived, evaluator)))
-    return;
-  if (!evaluator.run(schedule->steps, schedule->parameters))
-    return;
-
   Instance instance;
   instance.name = declared.name;
-  instance.schedule = schedule;
-  // A template's own parameters stand beside those of the schedule that uses it.
-  std::vector<const std::vector<CheckedParam> *> scopes = {&file->params, &declared.parameters};
-  if (schedule != &declared)
-    scopes.push_back(&schedule->parameters);
-  for (const auto *params : scopes)
-    for (const CheckedParam &param : *params) {
-      llvm::erase_if(instance.parameters, [&](const auto &known) { return known.first == param.name; });
-      instance.parameters.emplace_back(param.name, evaluator.str(evaluator.get(param.slot)));
-    }
+  instance.schedule = prepare(declared, setting, evaluator);
+  if (instance.schedule) {
+    // A template's own parameters stand beside those of the file and of the schedule that uses it.
+    for (const auto *params : {static_cast<const std::vector<CheckedParam> *>(&file->params), &declared.parameters,
+                               &instance.schedule->parameters})
+      for (const CheckedParam &param : *params) {
+        auto known = llvm::find_if(instance.parameters, [&](const auto &p) { return p.first == param.name; });
+        std::string value = evaluator.str(evaluator.get(param.slot));
+        if (known == instance.parameters.end())
+          instance.parameters.emplace_back(param.name, value);
+        else
+          known->second = value;
+      }
+    compile(instance, options, depth, evaluator);
+  }
+  // What is wrong inside a library file was asked for here.
+  if (declared.derived)
+    for (size_t i = before; i < diagnostics.findings().size(); ++i)
+      if (Finding &finding = diagnostics.findings()[i];
+          finding.span.isValid() && sources.locate(finding.span.begin).file != file->name)
+        finding.notes.push_back({"used here, as " + declared.name, declared.span, {}, {}});
+  if (instance.isCompiled)
+    visit(instance);
+}
 
-  auto program = elaborate(*schedule, evaluator, sources, options.elaborate);
+void Compilation::compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator) {
+  Diagnostics &diagnostics = evaluator.diagnostics;
+  size_t before = diagnostics.findings().size();
+  auto failed = [&] { return hasErrorSince(diagnostics, before); };
+  auto program = elaborate(*instance.schedule, evaluator, sources, options.elaborate);
   if (!program || failed())
     return;
   instance.program = std::move(*program);
-  instance.program.name = declared.name;
-  auto costs = evaluateCosts(instance.program, *schedule, evaluator);
+  instance.program.name = instance.name;
+  auto costs = evaluateCosts(instance.program, *instance.schedule, evaluator);
   if (!costs || failed())
     return;
   instance.costs = std::move(*costs);
   if (!options.transport.empty())
     instance.costs.transport = options.transport;
+  instance.isCompiled = true;
   if (depth == Depth::Elaborate)
-    return visit(instance);
+    return;
 
   instance.index = std::make_unique<ProgramIndex>(instance.program);
   instance.verdict = verify(instance.program, *instance.index, instance.costs, diagnostics, &sources);
-  bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, declared.name);
+  bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, instance.name);
   if (instance.verdict.complete && (depth == Depth::Figures || (wantsExpectations && !failed()))) {
     instance.timeline = simulate(instance.program, *instance.index, instance.costs, diagnostics);
     if (instance.timeline)
@@ -171,7 +199,6 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
   // An error silences figures: they would be those of another schedule than the one meant.
   if (wantsExpectations && !failed())
     checkExpectations(instance, evaluator, sources);
-  visit(instance);
 }
 
 void Compilation::run(const Setting &setting, const CompileOptions &options, Depth depth,
@@ -179,13 +206,14 @@ void Compilation::run(const Setting &setting, const CompileOptions &options, Dep
   for (const CheckedAllow &allow : file->allows)
     diagnostics.allow(allow.rule, allow.schedule, allow.span, allow.reason);
   Evaluator evaluator(*file, diagnostics);
+  evaluator.limitWork(options.elaborate.maxOps);
   diagnostics.setSchedule("");
   if (!setParameters(file->params, setting, evaluator))
     return;
   setUniformSamples(evaluator, std::nullopt);
   if (!evaluator.run(file->steps, file->params))
     return;
-  for (const std::string &name : schedules(options))
+  for (const std::string &name : schedules(options, setting))
     for (const CheckedSchedule &schedule : file->schedules)
       if (schedule.name == name)
         runSchedule(schedule, setting, options, depth, evaluator, visit);

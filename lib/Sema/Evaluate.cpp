@@ -14,7 +14,7 @@ static constexpr unsigned maxDepth = 5000;
 
 Evaluator::Evaluator(CheckedFile &file, Diagnostics &diagnostics)
     : diagnostics(diagnostics), file(file), slots(file.code.slotNames.size()) {
-  limitWork(200'000'000);
+  limitWork(1'000'000); // plenty for values; who runs programs says more
 }
 
 void Evaluator::limitWork(uint64_t maxOps) {
@@ -68,6 +68,13 @@ Value Evaluator::unlike(const Node &node, llvm::StringRef operation, const Value
   return {};
 }
 
+Value Evaluator::unsuited(const Node &node, llvm::StringRef operation, const Value &value) {
+  diagnostics.report(Rule::UnlikeDimensions, node.span,
+                     {{"operation", fmt::format("{} a {}", operation.str(), kindOf(value))},
+                      {"values", value.kind == Value::Kind::List ? "a list" : str(value)}});
+  return {};
+}
+
 Value Evaluator::overflow(const Node &node) {
   diagnostics
       .report(Rule::ValueOutOfRange, node.span, {{"what", "the value does not fit an exact 64-bit fraction"}})
@@ -91,7 +98,7 @@ Value Evaluator::eval(NodeId id) {
   case NodeOp::Negate: {
     Value value = eval(node.a);
     if (value && !value.isNumber())
-      return unlike(node, "negate", value, value);
+      return unsuited(node, "negate", value);
     value.number.num = -value.number.num;
     return value;
   }
@@ -236,7 +243,7 @@ Value Evaluator::index(const Node &node) {
   if (!of)
     return {};
   if (of.kind != Value::Kind::List)
-    return unlike(node, "index", of, of);
+    return unsuited(node, "index", of);
   auto at = evalInteger(node.b, "the index");
   if (!at)
     return {};
