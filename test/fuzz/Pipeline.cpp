@@ -21,7 +21,8 @@ constexpr uint64_t maxOps = 2000;
 
 class LibraryOnly : public FileLoader {
 public:
-  LibraryOnly(SourceManager &sources, llvm::StringRef csv) : FileLoader(sources), sources(sources), csv(csv) {}
+  LibraryOnly(SourceManager &sources, llvm::StringRef csv)
+      : FileLoader(sources), sources(sources), csv(csv) {}
 
   Result read(llvm::StringRef path, llvm::StringRef from) override {
     if (path.starts_with("std/"))

@@ -46,17 +46,19 @@ int main() {
   ProgramIndex index(program);
   Verdict verdict = verify(program, index, costs, diagnostics, &sources);
   auto timeline = simulate(program, index, costs, diagnostics);
-  if (!expect(verdict.clean && timeline && diagnostics.findings().empty(), "1F1B is clean and has a timeline"))
+  if (!expect(verdict.clean && timeline && diagnostics.findings().empty(),
+              "1F1B is clean and has a timeline"))
     return 1;
   auto figures = computeFigures(program, index, costs, *timeline, diagnostics);
   if (!expect(figures.has_value(), "1F1B has figures"))
     return 1;
   std::fputs(chart(program, costs, *timeline, *figures).c_str(), stdout);
-  bool good = expect(figures->makespan == 33, "the makespan is 33 ticks") &&
-              expect(figures->overheadRatio == Rational::make(3, 8), "the overhead ratio is 3/8") &&
-              expect(figures->idleFraction == Rational::make(3, 11), "the idle fraction is 3/11") &&
-              expect(figures->value("peak_activation", 0) == Rational(4), "device 0 keeps four activations") &&
-              expect(!emitCpp(program, costs, {}).empty(), "there is an executor");
+  bool good =
+      expect(figures->makespan == 33, "the makespan is 33 ticks") &&
+      expect(figures->overheadRatio == Rational::make(3, 8), "the overhead ratio is 3/8") &&
+      expect(figures->idleFraction == Rational::make(3, 11), "the idle fraction is 3/11") &&
+      expect(figures->value("peak_activation", 0) == Rational(4), "device 0 keeps four activations") &&
+      expect(!emitCpp(program, costs, {}).empty(), "there is an executor");
 
   Program broken = oneForwardOneBackward(sources, true);
   verify(broken, ProgramIndex(broken), costs, diagnostics, &sources);

@@ -16,7 +16,9 @@ struct AddingStage {
   using Saved = unsigned;
 
   void load(const Context &c, unsigned &input) const { input = c.microbatch; }
-  void forward(const Context &, const unsigned &input, unsigned &output, unsigned &) const { output = input + 1; }
+  void forward(const Context &, const unsigned &input, unsigned &output, unsigned &) const {
+    output = input + 1;
+  }
   void loss(const Context &c, const unsigned &output, unsigned &gradient) const {
     right += output == c.microbatch + 4;
     gradient = 0;
