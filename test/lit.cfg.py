@@ -18,3 +18,4 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 config.substitutions.append(("%examples", os.path.join(config.test_source_root, "..", "docs", "examples")))
+config.substitutions.append(("%std", os.path.join(config.test_source_root, "..", "lib", "Std")))
