@@ -14,10 +14,10 @@
 
 namespace sluice {
 
-/// One value of a parameter given from outside: `-D M=32`.
+/// One value of a parameter given from outside: `-D M=32`. A number or a truth value.
 struct Definition {
   std::string name;
-  Quantity value;
+  Value value;
 };
 using Setting = std::vector<Definition>;
 
@@ -35,7 +35,8 @@ struct CompileOptions {
 struct Instance {
   std::string name;
   std::vector<std::pair<std::string, std::string>> parameters; ///< In order of declaration.
-  const CheckedSchedule *schedule = nullptr;
+  const CheckedSchedule *schedule = nullptr; ///< The template, where the schedule derives from one.
+  bool isCompiled = false;                   ///< Program and costs are there.
   Program program;
   std::unique_ptr<ProgramIndex> index;
   CostModel costs;
@@ -54,10 +55,8 @@ public:
   /// Parses and analyzes; `text` is in the source manager. False if there were errors.
   bool load(Span text, Diagnostics &diagnostics);
 
-  /// Names of the schedules that would run, in order.
-  std::vector<std::string> schedules(const CompileOptions &options) const;
-  /// True if some parameter of the file or of a schedule has this name.
-  bool hasParameter(llvm::StringRef name) const;
+  /// Names of the schedules that would run with these values, in order.
+  std::vector<std::string> schedules(const CompileOptions &options, const Setting &setting) const;
   std::vector<std::string> parameterNames() const;
 
   enum class Depth : uint8_t { Elaborate, Verify, Expectations, Figures };
@@ -76,9 +75,12 @@ public:
 
 private:
   bool setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting, Evaluator &evaluator);
+  bool isInRange(const CheckedParam &param, Evaluator &evaluator, Span given, llvm::StringRef fix);
   void runSchedule(const CheckedSchedule &declared, const Setting &setting, const CompileOptions &options,
                    Depth depth, Evaluator &evaluator, const std::function<void(Instance &)> &visit);
+  const CheckedSchedule *prepare(const CheckedSchedule &declared, const Setting &setting, Evaluator &evaluator);
   const CheckedSchedule *instantiate(const CheckedSchedule::Use &use, Evaluator &evaluator);
+  void compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
 
   SourceManager &sources;
   FileLoader &loader;

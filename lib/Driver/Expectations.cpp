@@ -2,6 +2,7 @@
 #include "Driver/Compilation.h"
 
 #include "Sema/Settings.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -32,13 +33,29 @@ public:
       return;
     }
     auto bounds = evaluator.evalRange(*item.range);
+    std::vector<uint32_t> alsoFailing;
+    std::optional<size_t> reported;
     for (int64_t i = bounds ? bounds->first : 0; bounds && i < bounds->last;) {
       evaluator.set(item.variable, i);
-      if (!evaluator.spend(item.span, Evaluator::slowWork) || !compare(item, i))
-        return; // the first that fails; more would say the same
-      if (__builtin_add_overflow(i, bounds->step, &i))
+      if (!evaluator.spend(item.span))
         return;
+      if (!reported) {
+        size_t before = diagnostics.findings().size();
+        if (!compare(item, i)) {
+          if (diagnostics.findings().size() == before ||
+              diagnostics.findings().back().rule != Rule::ExpectationFailed)
+            return; // it has no value, and would have none for the others
+          reported = diagnostics.findings().size() - 1;
+        }
+      } else if (auto holds = evaluator.evalBoolean(item.comparison, "an expectation"); holds && !*holds) {
+        alsoFailing.push_back(static_cast<uint32_t>(i));
+      }
+      if (__builtin_add_overflow(i, bounds->step, &i))
+        break;
     }
+    if (!alsoFailing.empty())
+      diagnostics.findings()[*reported].notes.push_back(
+          {fmt::format("the same holds for {} = {}", code.slotNames[item.variable], numberList(alsoFailing)), {}, {}, {}});
   }
 
   Value figure(llvm::StringRef name, llvm::ArrayRef<Value> arguments, Span span) {
@@ -67,7 +84,7 @@ public:
                            {{"op", shown},
                             {"what", device ? "device" : "stage"},
                             {"index", evaluator.str(arguments[0])},
-                            {"bound", fmt::format("{}s are 0..{}", device ? "device" : "stage", count - 1)}});
+                            {"bound", fmt::format("{}s are 0 to {}", device ? "device" : "stage", count - 1)}});
         return {};
       }
       index = static_cast<uint32_t>(arguments[0].number.num);
@@ -103,6 +120,10 @@ private:
           .fix.message = "idle_fraction is bubble ÷ elapsed, overhead_ratio is bubble ÷ ideal";
       return {};
     }
+    if (name == "staleness" || name == "weight_versions") {
+      diagnostics.report(Rule::NotSupportedYet, span, {{"what", fmt::format("the figure `{}`", name.str())}});
+      return {};
+    }
     std::vector<llvm::StringRef> names;
     for (const FigureInfo &info : allFigures())
       names.push_back(info.name);
@@ -119,7 +140,13 @@ private:
       return false;
     if (*holds)
       return true;
-    const Node &node = code.nodes[item.comparison];
+    NodeId failing = item.comparison;
+    // Of `a && b` the part that fails is shown.
+    while (code.nodes[failing].op == NodeOp::And) {
+      auto left = evaluator.evalBoolean(code.nodes[failing].a, "an expectation");
+      failing = left && !*left ? code.nodes[failing].a : code.nodes[failing].b;
+    }
+    const Node &node = code.nodes[failing];
     std::string figure = sourceText(node.span), value = "false", comparison = "true";
     if (node.op >= NodeOp::Less && node.op <= NodeOp::NotEqual) {
       shown.clear();
@@ -171,17 +198,27 @@ private:
   }
 
   void checkDeadlockFree(const CheckedExpected &item) {
-    // Inferred communication placed early never sticks unless the compute order is cyclic, whatever the
-    // channels; that order has been verified.
-    if (!instance.verdict.complete || instance.costs.communication == "early")
-      return;
-    for (const std::string &model : item.models)
-      if (model != "unbounded" && model != "gloo" && model != "local") {
+    static constexpr llvm::StringRef models[] = {"nccl", "mpi", "gloo", "local", "rendezvous", "unbounded"};
+    for (const std::string &model : item.models) {
+      llvm::StringRef depth = model;
+      bool eager = depth.consume_front("eager(") && depth.consume_back(")");
+      if (!eager && !llvm::is_contained(models, llvm::StringRef(model))) {
+        llvm::StringRef near = nearest(model, models);
+        diagnostics.report(Rule::UnknownName, item.span, {{"name", "channel model " + model}}).fix.message =
+            near.empty() ? llvm::join(llvm::ArrayRef(models), ", ") + " or eager(k)" : near.str() + "?";
+        return;
+      }
+      // Inferred communication placed early never sticks unless the compute order is cyclic, whatever the
+      // channels; that order has been verified. Placed just in time it is proved for unbounded ones alone.
+      bool isProved = instance.costs.communication == "early" || model == "unbounded" || model == "gloo" ||
+                      model == "local";
+      if (instance.verdict.complete && !isProved) {
         diagnostics.report(Rule::NotSupportedYet, item.span,
                            {{"what", fmt::format("`deadlock_free under {}` with communication inferred({})", model,
                                                  instance.costs.communication)}});
         return;
       }
+    }
   }
 
   std::string sourceText(Span span) const { return sources.text(span).str(); }

@@ -11,6 +11,7 @@
 namespace sluice {
 
 FileLoader::Result FileLoader::add(const std::string &name, llvm::StringRef text) {
+  text.consume_front("\xef\xbb\xbf"); // a byte order mark, as Windows and spreadsheets write it
   auto span = sources.addFile(name, text.str());
   if (!span)
     return {{}, "the files together are larger than 4 GiB"};

@@ -57,18 +57,21 @@ std::string queueText(const QueueRun &run) {
   auto rate = [](const Rational &value) { return format(Quantity{value, rateDimension}); };
   auto seconds = [](const Rational &time) {
     auto value = divide(time, Rational(1'000'000'000));
-    return value ? value->decimal(3) : time.str();
+    if (!value)
+      return time.str() + " ns";
+    return (1000 % value->den == 0 ? value->decimal(3) : value->str()) + " s";
   };
-  std::string out = fmt::format("queue {}: arrival {}, service {}, step {} s\n", run.name, rate(run.arrival),
+  std::string out = fmt::format("queue {}: arrival {}, service {}, step {}\n", run.name, rate(run.arrival),
                                 rate(run.service), seconds(run.step));
   for (const QueueStep &step : run.steps) {
     size_t bar = static_cast<size_t>(std::min<int64_t>(step.backlog.ceil(), 60));
-    out += fmt::format("  {:>8} s  backlog {:>6}  {}\n", seconds(step.time), step.backlog.decimal(3),
+    out += fmt::format("  {:>10}  backlog {:>6}  {}\n", seconds(step.time), step.backlog.decimal(3),
                        std::string(bar, '#'));
   }
-  if (run.drainTime)
-    out += fmt::format("Drained after {} s once arrivals are below service: admissions have stopped, no more.\n",
-                       seconds(*run.drainTime));
+  if (run.drainTime && run.arrival.num == 0)
+    out += fmt::format("Admissions have stopped: the backlog is served after {}.\n", seconds(*run.drainTime));
+  else if (run.drainTime)
+    out += fmt::format("Less arrives than is served: the backlog is gone after {}.\n", seconds(*run.drainTime));
   else if (run.arrival == run.service)
     out += "The backlog stays: as much arrives as is served.\n";
   else

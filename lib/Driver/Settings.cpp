@@ -3,6 +3,7 @@
 
 #include "Syntax/Parse.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
@@ -13,9 +14,9 @@ namespace sluice {
 static constexpr size_t maxSettings = 10'000'000;
 
 /// Any constant expression of the language: `32`, `10 ms`, `2 * 4`, `1/2`.
-static std::optional<Quantity> parseValue(llvm::StringRef text) {
+static std::optional<Value> parseValue(llvm::StringRef text) {
   if (int64_t integer; !text.getAsInteger(10, integer))
-    return Quantity{Rational(integer), noDimension};
+    return Value::of(Rational(integer));
   struct NoFiles : FileReader {
     Result read(llvm::StringRef, llvm::StringRef) override { return {{}, "not here"}; }
     std::vector<std::string> known() const override { return {}; }
@@ -30,10 +31,11 @@ static std::optional<Quantity> parseValue(llvm::StringRef text) {
   if (diagnostics.hasErrors() || file.params.size() != 1)
     return std::nullopt;
   Value value = Evaluator(file, diagnostics).eval(file.params[0].value);
-  return value.isNumber() ? std::optional(Quantity{value.number, value.dimension}) : std::nullopt;
+  bool isPlain = value.isNumber() || value.kind == Value::Kind::Boolean;
+  return isPlain ? std::optional(value) : std::nullopt;
 }
 
-static bool parseValues(llvm::StringRef text, std::vector<Quantity> &values, std::string &error) {
+static bool parseValues(llvm::StringRef text, std::vector<Value> &values, std::string &error) {
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',');
   for (llvm::StringRef part : parts) {
@@ -42,7 +44,7 @@ static bool parseValues(llvm::StringRef text, std::vector<Quantity> &values, std
     if (firstText.size() == part.size()) {
       auto value = parseValue(part);
       if (!value) {
-        error = fmt::format("\"{}\" is no value", part.str());
+        error = fmt::format("\"{}\" is no number or truth value", part.str());
         return false;
       }
       values.push_back(*value);
@@ -62,7 +64,7 @@ static bool parseValues(llvm::StringRef text, std::vector<Quantity> &values, std
       return false;
     }
     for (int64_t value = first; value < last; ++value)
-      values.push_back({Rational(value), noDimension});
+      values.push_back(Value::of(Rational(value)));
   }
   return true;
 }
@@ -72,16 +74,20 @@ std::vector<Setting> parseDefinitions(llvm::ArrayRef<std::string> definitions, s
   for (const std::string &definition : definitions) {
     auto [name, text] = llvm::StringRef(definition).split('=');
     name = name.trim();
-    std::vector<Quantity> values;
+    std::vector<Value> values;
     if (name.empty() || name.size() == definition.size())
       error = fmt::format("\"{}\" is not NAME=VALUE", definition);
+    else if (llvm::any_of(settings.front(), [&](const Definition &d) { return d.name == name; }))
+      error = fmt::format("{} is given twice; several values are written {}=A,B", name.str(), name.str());
     else if (parseValues(text, values, error) && settings.size() * values.size() > maxSettings)
       error = fmt::format("more than {} settings", maxSettings);
     if (!error.empty())
       return {};
+    // Ascending, so that the first setting with a fault is the smallest.
+    llvm::stable_sort(values, [](const Value &a, const Value &b) { return a.number < b.number; });
     std::vector<Setting> product;
     for (const Setting &setting : settings)
-      for (const Quantity &value : values) {
+      for (const Value &value : values) {
         product.push_back(setting);
         product.back().push_back({name.str(), value});
       }

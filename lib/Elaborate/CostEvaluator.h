@@ -34,7 +34,7 @@ private:
                                 Dimension dimension);
   /// A setting per stage, and per microbatch if it is written so.
   Rationals table(const CheckedSetting &of, Dimension dimension);
-  void checkListLength(const CheckedSetting &of);
+  void checkListLength(const CheckedSetting &of, uint32_t count, llvm::StringRef what);
   Rationals zeros() const { return Rationals(std::vector<Rational>(program.stages)); }
   void missing(llvm::StringRef figure, llvm::StringRef name);
   void evaluateCluster();

@@ -61,7 +61,7 @@ void CostEvaluator::evaluateSizes() {
                            {{"op", fmt::format("{} on", name)},
                             {"what", "stage"},
                             {"index", std::to_string(*stage)},
-                            {"bound", fmt::format("stages are 0..{}", program.stages - 1)}});
+                            {"bound", fmt::format("stages are 0 to {}", program.stages - 1)}});
       failed = true;
     }
   };

@@ -40,11 +40,22 @@ bool CostEvaluator::evaluateTraining() {
         .fix.message = "give one of the two";
     return false;
   }
+  if (each && file.uniformSamples == noSlot) {
+    diagnostics
+        .report(Rule::SizesDisagree, costs.declaredAt["microbatch_samples"],
+                {{"covers", "microbatch_samples gives every microbatch as many"},
+                 {"declaration", "and samples(m) gives each its own"}})
+        .fix.message = "give one of the two";
+    return false;
+  }
   setUniformSamples(evaluator, program.microbatches);
   const CheckedSetting &samples = *setting(file.training, "samples");
   bool written = file.uniformSamples == noSlot;
   if (!written && !costs.batch && !each)
     return true;
+  checkListLength(samples, program.microbatches, "microbatches");
+  if (failed)
+    return false;
   int64_t sum = 0;
   for (uint32_t m = 0; m < program.microbatches; ++m) {
     Value value = evaluator.evalSetting(indexOf(samples), Value::of(Rational(m)), samples.span);
@@ -52,7 +63,12 @@ bool CostEvaluator::evaluateTraining() {
       return fail(), false;
     if (!written && !value.number.isInteger())
       return batchMismatch(value.number), false;
-    if (!value.isPlainInteger() || value.number.num < 0) {
+    if (value.isPlainInteger() && value.number.num < 0) {
+      diagnostics.report(Rule::ValueOutOfRange, samples.span,
+                         {{"what", fmt::format("samples({}) = {} is below 0", m, value.number.num)}});
+      return fail(), false;
+    }
+    if (!value.isPlainInteger()) {
       diagnostics.report(Rule::NotAnInteger, samples.span,
                          {{"what", fmt::format("samples({})", m)}, {"value", evaluator.str(value)}});
       return fail(), false;

@@ -60,8 +60,8 @@ std::optional<Rational> CostEvaluator::value(const CheckedSetting &of, llvm::Arr
   if (!value.isNumber() || (value.dimension != dimension && !ticks && !zero)) {
     diagnostics
         .report(Rule::UnlikeDimensions, of.span,
-                {{"operation", fmt::format("use a {} for {}", value.dimension.str(), shown())},
-                 {"values", value.isNumber() ? evaluator.str(value) : "no number"}})
+                {{"operation", fmt::format("use a {} for {}", kindOf(value), shown())},
+                 {"values", value.kind == Value::Kind::List ? "a list" : evaluator.str(value)}})
         .fix.message = fmt::format("a {}", dimension.str());
     return fail();
   }
@@ -94,7 +94,7 @@ CostEvaluator::Rationals CostEvaluator::table(const CheckedSetting &of, Dimensio
     perMicrobatch = reads(file.code, of.value, of.parameters[1]);
   Rationals result;
   std::vector<Rational> row(program.stages);
-  checkListLength(of);
+  checkListLength(of, program.stages, "stages");
   for (uint32_t m = 0; m < (perMicrobatch ? program.microbatches : 1) && !failed; ++m) {
     for (uint32_t s = 0; s < program.stages && !failed; ++s) {
       Value arguments[] = {Value::of(Rational(s)), Value::of(Rational(m))};
@@ -107,15 +107,15 @@ CostEvaluator::Rationals CostEvaluator::table(const CheckedSetting &of, Dimensio
   return perMicrobatch ? result : Rationals(row);
 }
 
-void CostEvaluator::checkListLength(const CheckedSetting &of) {
+void CostEvaluator::checkListLength(const CheckedSetting &of, uint32_t count, llvm::StringRef what) {
   if (of.value == noNode || file.code.nodes[of.value].op != NodeOp::List ||
-      file.code.nodes[of.value].c == program.stages)
+      file.code.nodes[of.value].c == count)
     return;
   diagnostics
       .report(Rule::SizesDisagree, of.span,
-              {{"covers", fmt::format("{} lists {} stages", of.name, file.code.nodes[of.value].c)},
-               {"declaration", fmt::format("there are {}", program.stages)}})
-      .fix.message = "one value per stage";
+              {{"covers", fmt::format("{} lists {} {}", of.name, file.code.nodes[of.value].c, what.str())},
+               {"declaration", fmt::format("there are {}", count)}})
+      .fix.message = "one value each";
   failed = true;
 }
 

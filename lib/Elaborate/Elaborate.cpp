@@ -2,6 +2,7 @@
 
 #include "Elaborate/Elaborator.h"
 #include "Elaborate/Placement.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -62,6 +63,9 @@ void Elaborator::findPrograms() {
   Span shared = schedule.table ? schedule.table->span : schedule.timetable ? schedule.timetable->span : Span{};
   if (optional)
     program.programSpan.assign(program.devices, shared);
+  for (uint32_t d = 0; d < rowSpans.size() && d < program.devices; ++d)
+    if (rowSpans[d].isValid())
+      program.programSpan[d] = rowSpans[d];
   auto stagesText = [&](uint32_t d) {
     std::vector<uint32_t> stages = program.stagesOn(d);
     std::string text = stages.size() == 1 ? "stage " : "stages ";
@@ -111,16 +115,21 @@ void Elaborator::findPrograms() {
   }
   if (optional)
     return;
-  for (uint32_t d = 0; d < program.devices; ++d) {
-    if (programOf[d] || program.stagesOn(d).empty())
-      continue;
-    Finding &finding = diagnostics.report(
-        Rule::ProgramCount, schedule.span,
-        {{"device", std::to_string(d)}, {"stages", stagesText(d)}, {"programs", "no program"}});
-    finding.device = d;
-    finding.fix.message = fmt::format("device {} {{ ... }}", d);
-    return; // the others lack one for the same reason
-  }
+  std::vector<uint32_t> without;
+  for (uint32_t d = 0; d < program.devices; ++d)
+    if (!programOf[d] && !program.stagesOn(d).empty())
+      without.push_back(d);
+  if (without.empty())
+    return;
+  Finding &finding = diagnostics.report(Rule::ProgramCount, schedule.span,
+                                        {{"device", std::to_string(without[0])},
+                                         {"stages", stagesText(without[0])},
+                                         {"programs", "no program"}});
+  finding.device = without[0];
+  finding.fix.message = fmt::format("device {} {{ ... }}", without.size() == program.devices ? "d" : std::to_string(without[0]));
+  without.erase(without.begin());
+  if (!without.empty())
+    finding.notes.push_back({"the same holds for " + listed("device", "devices", without), {}, {}, {}});
 }
 
 std::optional<Program> elaborate(const CheckedSchedule &schedule, Evaluator &evaluator,

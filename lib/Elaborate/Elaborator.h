@@ -5,6 +5,7 @@
 #include "Elaborate/Elaborate.h"
 
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <set>
 
@@ -53,6 +54,8 @@ private:
   void statement(const CheckedStatement &statement);
   void loop(const CheckedStatement &statement);
   void turn(const CheckedStatement &loop);
+  void leaveOut(const CheckedStatement &statement, size_t since);
+  void placeFindings(size_t since);
   void giveUp(size_t since);
   void tooManyOps(uint32_t site);
   bool plainOp(const CheckedOp &op);
@@ -62,7 +65,7 @@ private:
   std::optional<uint32_t> soleStageFor(const CheckedOp &op, int64_t microbatch);
   std::optional<uint32_t> next(const CheckedOp &op, uint32_t stage);
   void pending(const CheckedOp &op, int64_t stage);
-  void nothingLeft(const CheckedOp &op, const std::string &stage, llvm::StringRef kind);
+  void nothingLeft(const CheckedOp &op, const std::string &what);
   void emit(Op op, uint32_t site);
   void emit(Op op, uint32_t site, uint32_t frame);
   void beginDevice(uint32_t device);
@@ -82,7 +85,9 @@ private:
   Program program;
 
   uint32_t device = 0;
-  bool stopped = false; ///< Too many ops, or an error that leaves nothing to go on with.
+  bool stopped = false; ///< Too many ops, or too much work without any.
+  bool inTimetable = false;
+  llvm::DenseSet<const CheckedStatement *> leftOut; ///< Their values are wrong.
   llvm::BitVector brokenSites;
 
   // Loops around the statement at hand: their values, and their frames once an op needs one.
@@ -113,6 +118,8 @@ private:
   std::vector<size_t> firstOpenHalfOf;          ///< Per stage here, into halvesOf.
 
   std::vector<std::vector<TableOp>> table;
+  std::vector<Span> rowSpans;            ///< Of the table, per device.
+  std::set<std::string> laterCells;      ///< Kinds of cells without a meaning yet, each reported once.
   std::vector<Entry> entries;
   std::vector<Op> slotOps;
   std::vector<FillLine> fillLines;

@@ -8,20 +8,6 @@
 
 namespace sluice {
 
-std::string microbatchList(llvm::ArrayRef<uint32_t> microbatches) {
-  std::string text = microbatches.size() == 1 ? "microbatch " : "microbatches ";
-  for (size_t i = 0; i < microbatches.size();) {
-    size_t end = i + 1;
-    while (end < microbatches.size() && microbatches[end] == microbatches[end - 1] + 1)
-      ++end;
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", microbatches[i]);
-    if (end - i > 1)
-      text += fmt::format("{}{}", end - i == 2 ? ", " : "..", microbatches[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 std::optional<DeclaredSize> declaredSize(Evaluator &evaluator, llvm::StringRef setting, bool &failed) {
   const CheckedFile &file = evaluator.checked();
   const auto &block = setting == "stages"         ? file.model
@@ -199,7 +185,7 @@ private:
                        {{"op", fmt::format("place stage {}", stage)},
                         {"what", "device"},
                         {"index", std::to_string(*device)},
-                        {"bound", "devices are 0..65535"}});
+                        {"bound", "devices are 0 to 65535"}});
     return std::nullopt;
   }
 
@@ -262,7 +248,7 @@ private:
   bool misplaced(const Line &line, uint32_t stage, uint32_t microbatch, const std::string &devices) {
     Finding &finding = diagnostics.report(Rule::MisplacedStage, line.place ? line.place->span : schedule.span,
                                           {{"stage", std::to_string(stage)},
-                                           {"microbatches", microbatchList(microbatch)},
+                                           {"microbatches", fmt::format("microbatch {}", microbatch)},
                                            {"devices", devices}});
     for (const Line &other : lines)
       if (other.place != line.place && covers(other, microbatch) && stage >= other.firstStage &&

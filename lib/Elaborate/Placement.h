@@ -21,7 +21,4 @@ struct DeclaredSize {
 /// `failed` true.
 std::optional<DeclaredSize> declaredSize(Evaluator &evaluator, llvm::StringRef setting, bool &failed);
 
-/// `microbatches 0..3, 6`: the numbers in words, runs as inclusive ranges.
-std::string microbatchList(llvm::ArrayRef<uint32_t> microbatches);
-
 } // namespace sluice

@@ -145,11 +145,14 @@ void Elaborator::statements(llvm::ArrayRef<CheckedStatement> list) {
   }
 }
 
-/// Without this value nothing in the scope can be trusted, and every turn would say the same.
+/// Findings of a program's statement belong to its device; those of a timetable to none yet.
+void Elaborator::placeFindings(size_t since) {
+  for (size_t i = since; i < diagnostics.findings().size() && !inTimetable; ++i)
+    diagnostics.findings()[i].device = device;
+}
+
 void Elaborator::giveUp(size_t since) {
-  for (size_t i = since; i < diagnostics.findings().size(); ++i)
-    if (!schedule.timetable)
-      diagnostics.findings()[i].device = device;
+  placeFindings(since);
   stopped = true;
 }
 
@@ -157,6 +160,8 @@ void Elaborator::statement(const CheckedStatement &statement) {
   size_t before = diagnostics.findings().size();
   if (!evaluator.spend(statement.span))
     return giveUp(before);
+  if (!leftOut.empty() && leftOut.contains(&statement))
+    return;
   switch (statement.kind) {
   case CheckedStatement::Kind::Op:
     return op(statement.op);
@@ -188,14 +193,21 @@ void Elaborator::statement(const CheckedStatement &statement) {
   case CheckedStatement::Kind::Fill:
     return fill(statement.op);
   }
-  giveUp(before);
+  leaveOut(statement, before);
+}
+
+/// A statement whose value is wrong is left out from here on. The others go on, so that one run finds the
+/// faults of all; what depends on its value is silent.
+void Elaborator::leaveOut(const CheckedStatement &statement, size_t since) {
+  leftOut.insert(&statement);
+  placeFindings(since);
 }
 
 void Elaborator::loop(const CheckedStatement &statement) {
   size_t before = diagnostics.findings().size();
   auto bounds = evaluator.evalRange(statement.range);
   if (!bounds)
-    return giveUp(before);
+    return leaveOut(statement, before);
   constexpr int64_t limit = int64_t(1) << 31;
   if (bounds->first < bounds->last && (bounds->first < -limit || bounds->last > limit)) {
     diagnostics.report(Rule::ValueOutOfRange, statement.span,
@@ -235,7 +247,7 @@ bool Elaborator::indexOutOfRange(const CheckedOp &op, llvm::StringRef what, int6
                          ? fmt::format("{}({}, {})", name(op.kind).str(), *stage, index)
                          : op.text;
   std::string range = fmt::format("{} {}", what == "microbatch" ? "microbatches" : "stages",
-                                  count == 1 ? "are just 0" : fmt::format("are 0..{}", count - 1));
+                                  count == 1 ? "are just 0" : fmt::format("are 0 to {}", count - 1));
   Finding &finding = diagnostics.report(
       Rule::IndexOutOfRange, op.span,
       {{"op", text}, {"what", what.str()}, {"index", std::to_string(index)}, {"bound", range}});
@@ -285,20 +297,17 @@ std::optional<uint32_t> Elaborator::soleStageFor(const CheckedOp &op, int64_t mi
   return std::nullopt;
 }
 
-void Elaborator::nothingLeft(const CheckedOp &op, const std::string &stage, llvm::StringRef kind) {
-  auto made = static_cast<size_t>(llvm::count_if(
-      llvm::ArrayRef(program.siteOf).drop_front(program.deviceBegin.back()),
-      [&](uint32_t site) { return site == op.site; }));
+void Elaborator::nothingLeft(const CheckedOp &op, const std::string &what) {
+  auto made = llvm::count(llvm::ArrayRef(program.siteOf).drop_front(program.deviceBegin.back()), op.site);
   diagnostics
-      .report(Rule::NothingLeft, op.span,
-              {{"op", op.text}, {"device", std::to_string(device)}, {"kind", kind.str()}, {"stage", stage}})
-      .fix.message = fmt::format("lower the count to {}, or `if any`", made);
+      .report(Rule::NothingLeft, op.span, {{"op", op.text}, {"device", std::to_string(device)}, {"what", what}})
+      .fix.message = made == 0 ? "delete it, or `if any`" : fmt::format("lower the count to {}, or `if any`", made);
 }
 
 std::optional<uint32_t> Elaborator::next(const CheckedOp &op, uint32_t stage) {
   if (localOf[stage] == ~0u) {
     if (!op.ifAny)
-      nothingLeft(op, fmt::format("{} (which has no copy here)", stage), name(op.kind));
+      nothingLeft(op, fmt::format("{} of stage {}, which has no copy here,", name(op.kind).str(), stage));
     return std::nullopt;
   }
   Count &count = counts[localOf[stage] * countedKinds + countedKind(op.kind)];
@@ -309,7 +318,7 @@ std::optional<uint32_t> Elaborator::next(const CheckedOp &op, uint32_t stage) {
   if (m < program.microbatches)
     return m;
   if (!op.ifAny)
-    nothingLeft(op, std::to_string(stage), name(op.kind));
+    nothingLeft(op, fmt::format("{} of stage {}", name(op.kind).str(), stage));
   return std::nullopt;
 }
 
@@ -345,7 +354,7 @@ void Elaborator::pending(const CheckedOp &op, int64_t stage) {
       return;
   }
   if (!any && !op.ifAny && op.form != MicrobatchForm::All)
-    nothingLeft(op, stage < 0 ? "any" : std::to_string(stage), "pending weight half");
+    nothingLeft(op, stage < 0 ? "pending weight half" : fmt::format("pending weight half of stage {}", stage));
 }
 
 /// Most ops: numbers that are just there, and nothing wrong. False: the long way must be taken.

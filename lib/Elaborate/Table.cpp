@@ -13,19 +13,33 @@ bool Elaborator::readCell(uint32_t d, llvm::StringRef text, uint32_t offset) {
   Cell cell = parseCell(text);
   Span span{offset, offset + static_cast<uint32_t>(std::max<size_t>(text.size(), 1))};
   if (cell.badAt != llvm::StringRef::npos) {
-    Finding &finding =
-        diagnostics.report(Rule::BadCell, span,
-                           {{"cell", text.str()}, {"rest", text.drop_front(cell.badAt).str()}});
+    llvm::StringRef rest = text.drop_front(cell.badAt), good = text.take_front(cell.badAt);
+    if (rest.contains(':') && !good.contains('(')) {
+      // The next row's label: a cell never holds a colon.
+      diagnostics.report(Rule::SyntaxError, span,
+                         {{"what", "\";\" after the row before"}, {"token", fmt::format("\"{}\"", text.str())}})
+          .device = d;
+      return false;
+    }
+    Finding &finding = diagnostics.report(
+        Rule::BadCell, span,
+        {{"cell", text.str()},
+         {"from", rest.empty() ? "at its end: a number is missing" : fmt::format("from \"{}\" on", rest.str())}});
     finding.device = d;
-    llvm::StringRef good = text.take_front(cell.badAt);
-    bool isWhole = !good.empty() && parseCell(good).badAt == llvm::StringRef::npos;
-    finding.fix.message = isWhole ? fmt::format("\"{}\"?", good.str())
-                                  : "stage, one of F I W B, microbatch: 0F3; or (0F7;7B3)OVERLAP_F_B";
+    auto isCell = [](llvm::StringRef candidate) {
+      return !candidate.empty() && parseCell(candidate).badAt == llvm::StringRef::npos;
+    };
+    std::string upper = text.upper();
+    finding.fix.message = isCell(upper)  ? fmt::format("\"{}\"?", upper)
+                          : isCell(good) ? fmt::format("\"{}\"?", good.str())
+                                         : "stage, one of F I W B, microbatch: 0F3; or (0F7;7B3)OVERLAP_F_B";
     return false;
   }
   if (!cell.later.empty()) {
-    diagnostics.report(Rule::NotSupportedYet, span, {{"what", fmt::format("{} in a table", cell.later.str())}})
-        .device = d;
+    if (laterCells.insert(cell.later.str()).second)
+      diagnostics
+          .report(Rule::NotSupportedYet, span, {{"what", fmt::format("{} in a table", cell.later.str())}})
+          .device = d;
     return false;
   }
   auto site = static_cast<uint32_t>(program.sites.size());
@@ -92,6 +106,7 @@ bool Elaborator::readTable() {
       auto [line, after] = rest.split('\n');
       table.emplace_back();
       auto offset = source.text.begin + static_cast<uint32_t>(line.data() - text.data());
+      rowSpans.push_back({offset, offset + static_cast<uint32_t>(std::max<size_t>(line.size(), 1))});
       good &= readRow(row, line.rtrim('\r'), ',', offset);
       rest = after;
     }
@@ -109,6 +124,12 @@ bool Elaborator::readTable() {
       };
       uint32_t row = 0;
       bool isRow = cells.data() != label.data() + label.size() && !label.trim().getAsInteger(10, row) && row < 65536;
+      if (end == rest.size() && rest.contains('(') && rest.rfind('(') > rest.rfind(')') + 1) {
+        size_t open = rest.rfind('(');
+        diagnostics.report(Rule::SyntaxError, {offset(rest.drop_front(open)), offset(rest.drop_front(open)) + 1},
+                           {{"what", "\")\" for this bracket"}, {"token", "the end of the table"}});
+        return false;
+      }
       if (!isRow || end == rest.size()) {
         Span span{offset(rest), offset(rest) + static_cast<uint32_t>(std::max<size_t>(label.rtrim().size(), 1))};
         diagnostics.report(Rule::SyntaxError, span,
@@ -116,13 +137,16 @@ bool Elaborator::readTable() {
                             {"token", fmt::format("\"{}\"", label.trim().take_front(40).str())}});
         return false;
       }
-      if (table.size() <= row)
+      if (table.size() <= row) {
         table.resize(row + 1);
+        rowSpans.resize(row + 1);
+      }
+      rowSpans[row] = {offset(label), offset(cells) + static_cast<uint32_t>(cells.rtrim().size())};
       seen.resize(table.size());
       if (seen[row]) {
         Finding &finding = diagnostics.report(
             Rule::ProgramCount, {offset(label), offset(label) + static_cast<uint32_t>(label.size())},
-            {{"device", std::to_string(row)}, {"stages", "a row already"}, {"programs", "two programs"}});
+            {{"device", std::to_string(row)}, {"stages", "a row already"}, {"programs", "gets another here"}});
         finding.device = row;
         finding.fix.message = "write one row for each device";
         good = false;
@@ -185,7 +209,7 @@ bool Elaborator::placeFromTable() {
       if (row[s] == noDevice) {
         diagnostics
             .report(Rule::MisplacedStage, schedule.table->span,
-                    {{"stage", std::to_string(s)}, {"microbatches", microbatchList(m)}, {"devices", "no device"}})
+                    {{"stage", std::to_string(s)}, {"microbatches", fmt::format("microbatch {}", m)}, {"devices", "no device"}})
             .fix.message = "a cell for each stage, or fewer stages in the model";
         return false;
       }
@@ -205,7 +229,7 @@ bool Elaborator::checkTable() {
                            {{"op", "the row"},
                             {"what", "device"},
                             {"index", std::to_string(d)},
-                            {"bound", fmt::format("devices are 0..{}", program.devices - 1)}});
+                            {"bound", fmt::format("devices are 0 to {}", program.devices - 1)}});
         return false;
       }
   }
@@ -220,7 +244,7 @@ bool Elaborator::checkTable() {
           {{"op", str(entry.op)},
            {"what", stage ? "stage" : "microbatch"},
            {"index", std::to_string(stage ? entry.op.stage : entry.op.microbatch)},
-           {"bound", fmt::format("{} are 0..{}", stage ? "stages" : "microbatches",
+           {"bound", fmt::format("{} are 0 to {}", stage ? "stages" : "microbatches",
                                  (stage ? program.stages : program.microbatches) - 1)}});
       finding.device = d;
       finding.op = str(entry.op);

@@ -9,7 +9,9 @@
 namespace sluice {
 
 bool Elaborator::readTimetable() {
+  inTimetable = true;
   statements(schedule.timetable->body);
+  inTimetable = false;
   if (stopped)
     return false;
   llvm::stable_sort(entries, [](const Entry &a, const Entry &b) {
@@ -20,17 +22,15 @@ bool Elaborator::readTimetable() {
 }
 
 void Elaborator::at(const CheckedStatement &statement) {
+  size_t before = diagnostics.findings().size();
   auto slot = evaluator.evalInteger(statement.value, "the slot");
-  if (!slot) {
-    stopped = true;
-    return;
-  }
+  if (!slot)
+    return leaveOut(statement, before);
   constexpr int64_t limit = int64_t(1) << 31;
   if (*slot < -limit || *slot > limit) {
     diagnostics.report(Rule::ValueOutOfRange, statement.span,
                        {{"what", fmt::format("slot {} is outside -2147483648..2147483648", *slot)}});
-    stopped = true;
-    return;
+    return leaveOut(statement, before);
   }
   auto first = static_cast<uint32_t>(slotOps.size());
   collecting = true;
@@ -62,10 +62,8 @@ void Elaborator::at(const CheckedStatement &statement) {
 
 void Elaborator::fill(const CheckedOp &op) {
   std::optional<uint32_t> stage;
-  if (op.stage != noNode && !(stage = stageOf(op))) {
-    stopped = true;
+  if (op.stage != noNode && !(stage = stageOf(op)))
     return;
-  }
   fillLines.push_back({&op, stage ? static_cast<int64_t>(*stage) : -1, frame()});
 }
 

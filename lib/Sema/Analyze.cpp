@@ -4,6 +4,7 @@
 #include "Syntax/Parse.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
@@ -23,6 +24,8 @@ void Analyzer::declare(const std::string &name, Entry entry, Hiding hiding) {
                 {{"name", name}, {"line", std::to_string(sources.locate(seen->span.begin).line)}})
         .notes.push_back({"defined here", seen->span, {}, {}});
     diagnostics.findings().back().fix.message = "take another name";
+    innermost.try_emplace(name, entry); // uses after it mean the first
+    return;
   }
   innermost[name] = entry;
 }
@@ -169,8 +172,12 @@ void Analyzer::importFile(const ast::Import &import, const std::string &from) {
     std::vector<std::string> known = reader.known();
     std::vector<llvm::StringRef> candidates(known.begin(), known.end());
     llvm::StringRef near = nearest(import.path, candidates);
-    return fail(read.error, near.empty() ? "paths are relative to the importing file, or start with std/"
-                                         : fmt::format("\"{}\"?", near.str()));
+    if (near.empty())
+      near = nearest("std/" + import.path, candidates);
+    bool library = llvm::StringRef(import.path).starts_with("std/");
+    return fail(read.error, !near.empty() ? fmt::format("\"{}\"?", near.str())
+                            : library     ? "the library has " + llvm::join(known, ", ")
+                                          : "paths are relative to the importing file, or start with std/");
   }
   std::string name = sources.locate(read.text.begin).file.str();
   if (llvm::is_contained(importing, name)) {
@@ -182,14 +189,9 @@ void Analyzer::importFile(const ast::Import &import, const std::string &from) {
   if (found == imported.end()) {
     Scope offered;
     if (auto tree = parse(sources, read.text, diagnostics)) {
-      importing.push_back(name);
       std::vector<Scope> outer = std::exchange(scopes, {});
-      std::string outerFile = std::exchange(fileName, name);
       file(*tree, /*isImported=*/true);
-      offered = scopes.empty() ? Scope{} : scopes.front();
-      scopes = std::move(outer);
-      fileName = std::move(outerFile);
-      importing.pop_back();
+      offered = std::exchange(scopes, std::move(outer)).front();
     }
     found = imported.emplace(name, std::move(offered)).first;
   }
@@ -200,6 +202,12 @@ void Analyzer::importFile(const ast::Import &import, const std::string &from) {
 }
 
 void Analyzer::file(const ast::File &file, bool isImported) {
+  std::string outerFile = std::exchange(fileName, file.name);
+  importing.push_back(file.name);
+  auto leave = llvm::make_scope_exit([&] {
+    importing.pop_back();
+    fileName = std::move(outerFile);
+  });
   scopes.emplace_back();
   // A model may speak of samples(m) that a later block gives, so blocks are declared before anything else.
   if (!isImported)

@@ -86,6 +86,11 @@ CheckedSchedule::Use Analyzer::use(const ast::Expr &expr) {
                                                             : name)}});
       break;
     }
+    if (llvm::any_of(use.arguments, [&](const auto &given) { return given.first == position; })) {
+      diagnostics.report(Rule::WrongArguments, expr.children[i]->span,
+                         {{"what", fmt::format("{} is given twice", used.parameters[position].name)}});
+      break;
+    }
     NodeId value = this->expr(*expr.children[i]);
     use.arguments.emplace_back(static_cast<uint32_t>(position), value);
   }
@@ -253,6 +258,9 @@ std::optional<CheckedStatement> Analyzer::statement(const Statement &statement) 
     inOverlap = true;
     checked.body = statements(statement.body);
     inOverlap = false;
+    if (statement.body.empty())
+      diagnostics.report(Rule::SyntaxError, statement.span,
+                         {{"what", "the ops of the overlap"}, {"token", "none"}});
     return checked;
   case Statement::Kind::At: {
     if (!inTimetable) {
@@ -284,8 +292,8 @@ std::optional<CheckedStatement> Analyzer::statement(const Statement &statement) 
     if (!inTimetable || checked.op.kind != OpKind::BackwardWeight ||
         checked.op.form == MicrobatchForm::Number || checked.op.form == MicrobatchForm::Next) {
       diagnostics.report(Rule::SyntaxError, statement.span,
-                         {{"what", "fill backward_weight(oldest) in a timetable"},
-                          {"token", "\"fill " + checked.op.text + "\""}});
+                         {{"what", inTimetable ? "fill backward_weight(oldest)" : "an op"},
+                          {"token", inTimetable ? "\"fill " + checked.op.text + "\"" : "fill outside a timetable"}});
       return std::nullopt;
     }
     current->usesPending = true;
@@ -364,6 +372,12 @@ bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
                        {{"what", "`if any` takes `next`, `oldest` or `newest`, found a numbered microbatch"}});
     good = false;
   }
+  if (inOverlap && !Op{op.kind}.isCompute()) {
+    diagnostics.report(Rule::WrongArguments, call.span,
+                       {{"what", fmt::format("an overlap takes forwards, backwards and recomputes, found {}",
+                                             call.name.text)}});
+    good = false;
+  }
   op.site = site(call.span);
   return good;
 }
@@ -404,6 +418,8 @@ bool Analyzer::suffix(const ast::Suffix &suffix, CheckedOp &op) {
     bool known = suffix.name == "input" || (suffix.name == "nothing" && op.kind == OpKind::Forward);
     if ((op.kind != OpKind::Forward && op.kind != OpKind::Drop) || !known)
       return refuse(fmt::format("{} takes no `keep {}`", sluice::name(op.kind).str(), suffix.name));
+    if (op.flags & (KeepInput | KeepNothing))
+      return refuse("an op takes one `keep`");
     op.flags |= suffix.name == "input" ? KeepInput : KeepNothing;
     return true;
   }

@@ -74,6 +74,8 @@ private:
   Value overflow(const Node &node);
   bool exhausted(Span span);
   Value unlike(const Node &node, llvm::StringRef operation, const Value &a, const Value &b);
+  /// 104 for an operation that does not take such a value.
+  Value unsuited(const Node &node, llvm::StringRef operation, const Value &value);
   std::optional<std::vector<Value>> evalOperands(const Node &node);
   void suggestForRequire(Finding &finding, size_t step, llvm::ArrayRef<CheckedStep> steps,
                          llvm::ArrayRef<CheckedParam> params);

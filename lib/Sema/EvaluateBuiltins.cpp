@@ -10,7 +10,7 @@ Value Evaluator::builtin(const Node &node, llvm::ArrayRef<Value> arguments) {
   auto which = static_cast<Builtin>(node.a);
   if (which == Builtin::Len) {
     if (arguments[0].kind != Value::Kind::List)
-      return unlike(node, "count", arguments[0], arguments[0]);
+      return unsuited(node, "count the elements of", arguments[0]);
     return Value::of(Rational(static_cast<int64_t>(list(arguments[0]).size())));
   }
   std::vector<Value> elements(arguments.begin(), arguments.end());
@@ -18,7 +18,7 @@ Value Evaluator::builtin(const Node &node, llvm::ArrayRef<Value> arguments) {
     elements.assign(list(arguments[0]).begin(), list(arguments[0]).end());
   for (const Value &value : elements)
     if (!value.isNumber())
-      return unlike(node, "take a number from", value, value);
+      return unsuited(node, "compute with", value);
   auto fold = [&](NodeOp comparison) -> Value {
     if (elements.empty()) {
       diagnostics.report(Rule::ValueOutOfRange, node.span, {{"what", "the list is empty"}});
@@ -54,7 +54,7 @@ Value Evaluator::builtin(const Node &node, llvm::ArrayRef<Value> arguments) {
   case Builtin::Ceil:
   case Builtin::Floor: {
     if (!elements[0].dimension.isNone())
-      return unlike(node, "round", elements[0], elements[0]);
+      return unsuited(node, "round", elements[0]);
     const Rational &value = elements[0].number;
     return Value::of(Rational(which == Builtin::Ceil ? value.ceil() : value.floor()));
   }
@@ -66,8 +66,15 @@ Value Evaluator::builtin(const Node &node, llvm::ArrayRef<Value> arguments) {
   if (a.dimension != b.dimension)
     return unlike(node, "divide", a, b);
   if (which == Builtin::Gcd) {
-    if (!a.number.isInteger() || !b.number.isInteger() || !a.dimension.isNone())
-      return unlike(node, "take the greatest common divisor of", a, b);
+    for (const Value &value : {a, b}) {
+      if (!value.dimension.isNone())
+        return unsuited(node, "take the greatest common divisor of", value);
+      if (!value.number.isInteger()) {
+        diagnostics.report(Rule::NotAnInteger, node.span,
+                           {{"what", "an argument of gcd"}, {"value", value.number.str()}});
+        return {};
+      }
+    }
     return Value::of(Rational(std::gcd(a.number.num, b.number.num)));
   }
   if (b.number.num == 0) {
@@ -95,7 +102,7 @@ Value Evaluator::comprehension(const Node &node) {
   for (int64_t i = bounds->first; i < bounds->last;) {
     if (elements.size() == 10'000'000) {
       diagnostics.report(Rule::ValueOutOfRange, node.span,
-                         {{"what", "the list has more than 10000000 elements"}});
+                         {{"what", "the range has more than 10000000 values"}});
       return {};
     }
     set(node.c, i);

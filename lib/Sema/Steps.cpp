@@ -107,14 +107,16 @@ bool Evaluator::run(llvm::ArrayRef<CheckedStep> steps, llvm::ArrayRef<CheckedPar
   for (size_t i = 0; i < steps.size(); ++i) {
     const CheckedStep &step = steps[i];
     if (step.kind == CheckedStep::Kind::Let) {
+      // What depends on a faulty value is silent, so the others can be looked at as well.
       if (slots[step.slot] = eval(step.value); !slots[step.slot])
-        return false;
+        allHold = false;
       continue;
     }
     auto holds = evalBoolean(step.value, "a requirement");
+    if (holds && *holds)
+      continue;
+    allHold = false;
     if (!holds)
-      return false;
-    if (*holds)
       continue;
     std::vector<std::string> values;
     for (SlotId slot : slotsOf(file.code, step.value))
@@ -124,7 +126,6 @@ bool Evaluator::run(llvm::ArrayRef<CheckedStep> steps, llvm::ArrayRef<CheckedPar
         {{"message", step.message}, {"values", values.empty() ? "" : " (" + llvm::join(values, ", ") + ")"}});
     if (!params.empty())
       suggestForRequire(finding, i, steps, params);
-    allHold = false;
   }
   return allHold;
 }

@@ -77,15 +77,19 @@ static Rational magnitude(const Rational &value) {
   return result;
 }
 
-std::string formatTime(const Rational &nanoseconds) {
-  if (nanoseconds.num == 0)
-    return "0 s";
+/// The largest unit of time that leaves at least 1 of it, and how much.
+static std::pair<Rational, const char *> inTimeUnit(const Rational &nanoseconds) {
   for (const Unit &unit : timeUnits) {
     auto value = divide(nanoseconds, Rational(unit.factor));
-    if (value && (magnitude(*value) >= Rational(1) || unit.factor == 1))
-      return fmt::format("{} {}", value->decimal(), unit.name);
+    if (value && (magnitude(*value) >= Rational(1) || (nanoseconds.num == 0 && unit.factor > 1)))
+      return {*value, unit.name};
   }
-  return nanoseconds.str() + " ns";
+  return {nanoseconds, "ns"};
+}
+
+std::string formatTime(const Rational &nanoseconds) {
+  auto [value, unit] = inTimeUnit(nanoseconds);
+  return fmt::format("{} {}", value.decimal(), unit);
 }
 
 std::string formatSize(const Rational &bytes) {
@@ -113,8 +117,11 @@ std::string formatSize(const Rational &bytes) {
 
 std::string format(const Quantity &quantity) {
   const auto &[value, dimension] = quantity;
-  if (dimension == timeDimension)
-    return formatTime(value);
+  if (dimension == timeDimension) {
+    // A fraction that six decimals do not hold is not passed off as exact.
+    bool exact = 1'000'000 % inTimeUnit(value).first.den == 0;
+    return (exact ? "" : "about ") + formatTime(value);
+  }
   if (dimension == sizeDimension)
     return formatSize(value);
   if (dimension == bandwidthDimension)

@@ -60,7 +60,7 @@ ExprPtr AstBuilder::number(P::NumberPrimaryContext &tree) {
     diagnostics
         .report(Rule::ValueOutOfRange, result->span,
                 {{"what", fmt::format("{} does not fit an exact 64-bit fraction", digits)}})
-        .fix.message = "a number of at most 18 digits";
+        .fix.message = unit.empty() ? "a number of at most 18 digits" : "a smaller number, or a larger unit";
   return result;
 }
 

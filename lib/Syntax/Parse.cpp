@@ -34,8 +34,9 @@ public:
     report(token, describeExpected(*parser));
   }
 
-  void report(const antlr4::Token *token, const std::string &what) {
-    diagnostics.report(Rule::SyntaxError, spanOf(token, text), {{"what", what}, {"token", describe(token)}});
+  void report(const antlr4::Token *token, const std::string &what, const std::string &found = "") {
+    diagnostics.report(Rule::SyntaxError, spanOf(token, text),
+                       {{"what", what}, {"token", found.empty() ? describe(token) : found}});
   }
 
   unsigned count = 0;
@@ -135,6 +136,26 @@ bool fitsTheStack(antlr4::CommonTokenStream &tokens, Listener &listener) {
   return true;
 }
 
+/// Reports a comment or table that is never closed at its beginning, where the mistake is, instead of at
+/// whatever the parser stumbles over behind it.
+bool isClosed(antlr4::CommonTokenStream &tokens, Listener &listener) {
+  const antlr4::Token *before = nullptr;
+  for (const antlr4::Token *token : tokens.getTokens()) {
+    if (token->getChannel() != antlr4::Token::DEFAULT_CHANNEL)
+      continue;
+    bool follows = before && before->getStopIndex() + 1 == token->getStartIndex();
+    bool comment = follows && before->getType() == SluiceLexer::SLASH && token->getType() == SluiceLexer::STAR;
+    bool table = before && before->getType() == SluiceLexer::TABLE && token->getType() == SluiceLexer::LBRACE;
+    if (comment || table) {
+      listener.report(before, comment ? "\"*/\" at the end of this comment" : "\"}\" after the rows of this table",
+                      "the end of the file");
+      return false;
+    }
+    before = token;
+  }
+  return true;
+}
+
 } // namespace
 
 std::optional<ast::File> parse(const SourceManager &sources, Span text, Diagnostics &diagnostics) {
@@ -155,7 +176,7 @@ std::optional<ast::File> parse(const SourceManager &sources, Span text, Diagnost
   lexer.removeErrorListeners();
   antlr4::CommonTokenStream tokens(&lexer);
   tokens.fill();
-  if (!fitsTheStack(tokens, listener))
+  if (!isClosed(tokens, listener) || !fitsTheStack(tokens, listener))
     return std::nullopt;
 
   SluiceParser parser(&tokens);

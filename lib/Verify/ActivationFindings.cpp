@@ -123,7 +123,8 @@ static void reportMissingForward(VerifyContext &context, const FaultGroup &group
     noteOp(context, finding, user, opText(context, user) + " needs it");
   noteOthers(context, group, true, finding);
   finding.fix.message =
-      fmt::format("add {} on device {}, or shorten `place`", opOf(OpKind::Forward, first), first.device);
+      fmt::format("add {} on device {}{}", opOf(OpKind::Forward, first), first.device,
+                  context.program.placeSpans.empty() ? "" : ", or shorten `place`");
 }
 
 static void reportMissingBackward(VerifyContext &context, const FaultGroup &group) {

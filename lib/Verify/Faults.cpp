@@ -172,39 +172,12 @@ std::string atLine(const VerifyContext &context, OpId op, OpId from, llvm::Strin
   return fmt::format(" {} {}", preposition.str(), line);
 }
 
-std::string ranges(std::vector<uint32_t> numbers) {
-  llvm::sort(numbers);
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  std::string text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t end = i + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
-      ++end;
-    if (end - i < 3)
-      end = i + 1;
-    if (!text.empty())
-      text += ", ";
-    text +=
-        end - i == 1 ? fmt::format("{}", numbers[i]) : fmt::format("{}..{}", numbers[i], numbers[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
-std::string listed(llvm::StringRef one, llvm::StringRef many, const std::vector<uint32_t> &numbers) {
-  return fmt::format("{} {}", (numbers.size() == 1 ? one : many).str(), ranges(numbers));
-}
-
 std::vector<uint32_t> microbatchesOfFirst(const FaultGroup &group) {
   std::vector<uint32_t> microbatches;
   for (const Fault &fault : group)
     if (fault.device == group.front().device && fault.stage == group.front().stage)
       microbatches.push_back(fault.microbatch);
   return microbatches;
-}
-
-std::string counted(uint64_t count, llvm::StringRef one, llvm::StringRef many) {
-  return fmt::format("{} {}", count, (count == 1 ? one : many).str());
 }
 
 std::string opList(const VerifyContext &context, llvm::ArrayRef<OpId> ops) {
@@ -215,7 +188,7 @@ std::string opList(const VerifyContext &context, llvm::ArrayRef<OpId> ops) {
   }
   std::vector<std::string> parts;
   for (auto &[key, numbers] : microbatches)
-    parts.push_back(fmt::format("{}({}, {})", name(key.first).str(), key.second, ranges(numbers)));
+    parts.push_back(fmt::format("{}({}, {})", name(key.first).str(), key.second, numberList(numbers)));
   return llvm::join(parts, ", ");
 }
 

@@ -3,6 +3,7 @@
 // when something is wrong.
 #pragma once
 
+#include "Support/Words.h"
 #include "Verify/Context.h"
 
 namespace sluice {
@@ -44,15 +45,9 @@ std::string lineText(const VerifyContext &context, Span span, Span from);
 /// ` at line 7`, or ` earlier` if no line is known; with a leading blank.
 std::string atLine(const VerifyContext &context, OpId op, OpId from, llvm::StringRef preposition = "at");
 
-/// Sorts, and shortens runs of three or more: `0..3, 6` is 0, 1, 2, 3 and 6.
-std::string ranges(std::vector<uint32_t> numbers);
-/// `microbatch 3` or `microbatches 0..3, 6`.
-std::string listed(llvm::StringRef one, llvm::StringRef many, const std::vector<uint32_t> &numbers);
 /// Microbatches of the faults that share device and stage with the first.
 std::vector<uint32_t> microbatchesOfFirst(const FaultGroup &group);
-/// `1 contribution`, `3 contributions`.
-std::string counted(uint64_t count, llvm::StringRef one, llvm::StringRef many);
-/// Ops of equal kind and stage merged: `backward(0, 5..7), backward(1, 2)`.
+/// Ops of equal kind and stage merged: `backward(0, 5 to 7), backward(1, 2)`.
 std::string opList(const VerifyContext &context, llvm::ArrayRef<OpId> ops);
 
 } // namespace sluice

@@ -39,7 +39,7 @@ TEST(Activations, MissingForwardsOfSeveralStagesAreOneFinding) {
   Checked checked = check(b);
   ASSERT_EQ(checked.findings().size(), 1u);
   EXPECT_EQ(checked.findings()[0].message, "stage 1 never runs forward for microbatches 4, 5");
-  EXPECT_NE(checked.notes().find("the same holds for stage 2 on device 2, microbatches 2..5"),
+  EXPECT_NE(checked.notes().find("the same holds for stage 2 on device 2, microbatches 2 to 5"),
             std::string::npos)
       << checked.notes();
 }
@@ -77,7 +77,7 @@ TEST(Activations, MissingBackwardListsMicrobatches) {
   });
   Checked checked = check(b);
   ASSERT_EQ(checked.findings().size(), 1u);
-  EXPECT_EQ(checked.findings()[0].message, "forward(0, 0) has no backward: stage 0, microbatches 0..2, 6");
+  EXPECT_EQ(checked.findings()[0].message, "forward(0, 0) has no backward: stage 0, microbatches 0 to 2, 6");
   EXPECT_EQ(checked.findings()[0].op, "backward(0, 0)");
 }
 

@@ -115,7 +115,7 @@ TEST(Gradients, ContributionAfterReduce) {
   Checked checked = check(b, &two);
   EXPECT_EQ(checked.text(),
             fmt::format("502 at {}, device 0, reduce(0): reduce(0) leaves out 3 contributions: "
-                        "backward(0, 5..7)\n",
+                        "backward(0, 5 to 7)\n",
                         line));
   EXPECT_EQ(checked.fix(), "move it behind backward(0, 7), the last in program order");
   EXPECT_NE(checked.notes().find("the same holds for stage 2 on device 2"), std::string::npos);
@@ -251,7 +251,7 @@ TEST(Gradients, UpdatesAtEachBackwardAreAsynchronous) {
     ASSERT_EQ(checked.findings().size(), asynchronous ? 0u : 1u);
     if (!asynchronous) {
       EXPECT_EQ(checked.findings()[0].message,
-                "update(0) comes before 3 contributions of its step: backward(0, 1..3)");
+                "update(0) comes before 3 contributions of its step: backward(0, 1 to 3)");
     }
   }
 }
@@ -319,7 +319,7 @@ TEST(Gradients, ConsequencesOfAMissingBackwardAreNotReported) {
   // No backward at all: the update finds nothing, but that is not the cause.
   Checked checked = oneDevice([](DeviceProgram &p) { p.reduce(), p.update(); }, 2, false, false);
   ASSERT_EQ(checked.findings().size(), 1u);
-  EXPECT_EQ(checked.findings()[0].message, "forward(0, 0) has no backward: stage 0, microbatches 0..3");
+  EXPECT_EQ(checked.findings()[0].message, "forward(0, 0) has no backward: stage 0, microbatches 0 to 3");
 }
 
 } // namespace

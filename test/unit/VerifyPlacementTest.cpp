@@ -62,7 +62,7 @@ TEST(Placement, PlacedNowhere) {
   });
   EXPECT_EQ(
       check(b).text(),
-      fmt::format("801 at {}, device -, -: stage 1, microbatches 1..3 is placed on no device\n", placed));
+      fmt::format("801 at {}, device -, -: stage 1, microbatches 1 to 3 is placed on no device\n", placed));
 }
 
 TEST(Placement, WithoutAnyPlaceNothingElseIsSaid) {

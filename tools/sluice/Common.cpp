@@ -77,15 +77,21 @@ static std::string noSuch(llvm::StringRef kind, llvm::StringRef name, llvm::Arra
   return known.empty() ? text + ": the file has none" : text + ": the file has " + llvm::join(known, ", ");
 }
 
-bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
-                const CompileOptions &options) {
+bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings) {
   std::vector<std::string> parameters = compilation.parameterNames();
   for (const Definition &definition : settings.empty() ? Setting{} : settings.front())
     if (!llvm::is_contained(parameters, definition.name)) {
       usageError("-D " + definition.name + ": " + noSuch("parameter", definition.name, parameters));
       return false;
     }
-  if (!compilation.schedules(options).empty())
+  return true;
+}
+
+bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
+                const CompileOptions &options) {
+  if (!checkParameterNames(compilation, settings))
+    return false;
+  if (!compilation.schedules(options, settings.empty() ? Setting{} : settings.front()).empty())
     return true;
   std::vector<std::string> names;
   for (const CheckedSchedule &schedule : compilation.checked().schedules)
@@ -101,11 +107,17 @@ bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings
   return false;
 }
 
+ExitCode checkTransport(const CompileOptions &options) {
+  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo", "local"};
+  if (llvm::is_contained(transports, llvm::StringRef(options.transport)))
+    return Clean;
+  return usageError("--transport " + options.transport + ": one of nccl, mpi, gloo, local");
+}
+
 ExitCode Session::open(const std::string &path) {
   options = compileOptions();
-  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo", "local"};
-  if (!llvm::is_contained(transports, llvm::StringRef(options.transport)))
-    return usageError("--transport " + options.transport + ": one of nccl, mpi, gloo, local");
+  if (ExitCode code = checkTransport(options); code != Clean)
+    return code;
   std::string error;
   settings = parseDefinitions(definitions, error);
   if (!error.empty())

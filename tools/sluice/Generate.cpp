@@ -49,7 +49,7 @@ int runGenerate() {
   Session session;
   if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
     return code;
-  std::vector<std::string> names = session.compilation.schedules(session.options);
+  std::vector<std::string> names = session.compilation.schedules(session.options, session.settings[0]);
   if (names.size() != 1)
     return usageError("the file has several schedules; choose one with --schedule: " + llvm::join(names, ", "));
 

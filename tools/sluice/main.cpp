@@ -57,6 +57,9 @@ static int dispatch() {
 }
 
 int main(int argc, char **argv) {
+  static char name[] = "sluice"; // messages about options show it, whatever the path
+  if (argc > 0)
+    argv[0] = name;
   cl::SetVersionPrinter([](llvm::raw_ostream &out) { out << "sluice " SLUICE_VERSION "\n"; });
   if (argc > 1 && isLater(argv[1]))
     return usageError(std::string("`sluice ") + argv[1] + "` is not supported yet");

@@ -1,0 +1,46 @@
+// All files of one `sluice check`: their findings together, and what was found clean.
+#pragma once
+
+#include "Common.h"
+
+#include "Emit/FindingsJson.h"
+
+namespace sluice::tool {
+
+class CheckRun {
+public:
+  std::vector<std::pair<Rule, Severity>> severities; ///< `--deny`, `--warn`
+  size_t schedules = 0;                              ///< Seen so far.
+
+  /// Reads `-D` and the other options that all files share.
+  ExitCode start();
+  /// Checks one file. Inside a folder a file that declares no schedule, or none of the parameters, is
+  /// looked at as far as it goes; named itself it is a usage error.
+  ExitCode file(const std::string &path, bool inFolder);
+  bool hasFindings() const { return !findings.empty(); }
+  /// Prints everything. Findings if one is at or above the threshold, or if no setting could be checked.
+  ExitCode finish(Severity threshold, bool json);
+
+private:
+  void single(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
+  void several(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
+  void queues(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
+  void add(Diagnostics &diagnostics);
+  void prepare(Diagnostics &diagnostics) const;
+
+  struct Verdict {
+    std::string path, text;
+  };
+  SourceManager sources;
+  FileLoader loader{sources};
+  std::vector<Finding> findings;
+  std::vector<CheckedInstance> checked;
+  std::vector<Verdict> verdicts; ///< In words: `clean: …`.
+  std::set<std::string> paths;
+  std::vector<Setting> settings;
+  CompileOptions options = compileOptions();
+  unsigned allowed = 0;
+  bool nothingChecked = false; ///< Every setting of some file was refused by its `require`s.
+};
+
+} // namespace sluice::tool
