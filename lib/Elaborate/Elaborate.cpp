@@ -63,9 +63,6 @@ void Elaborator::findPrograms() {
   Span shared = schedule.table ? schedule.table->span : schedule.timetable ? schedule.timetable->span : Span{};
   if (optional)
     program.programSpan.assign(program.devices, shared);
-  for (uint32_t d = 0; d < rowSpans.size() && d < program.devices; ++d)
-    if (rowSpans[d].isValid())
-      program.programSpan[d] = rowSpans[d];
   auto stagesText = [&](uint32_t d) {
     std::vector<uint32_t> stages = program.stagesOn(d);
     std::string text = stages.size() == 1 ? "stage " : "stages ";

@@ -118,7 +118,6 @@ private:
   std::vector<size_t> firstOpenHalfOf;          ///< Per stage here, into halvesOf.
 
   std::vector<std::vector<TableOp>> table;
-  std::vector<Span> rowSpans;            ///< Of the table, per device.
   std::set<std::string> laterCells;      ///< Kinds of cells without a meaning yet, each reported once.
   std::vector<Entry> entries;
   std::vector<Op> slotOps;

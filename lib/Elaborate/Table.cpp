@@ -106,7 +106,6 @@ bool Elaborator::readTable() {
       auto [line, after] = rest.split('\n');
       table.emplace_back();
       auto offset = source.text.begin + static_cast<uint32_t>(line.data() - text.data());
-      rowSpans.push_back({offset, offset + static_cast<uint32_t>(std::max<size_t>(line.size(), 1))});
       good &= readRow(row, line.rtrim('\r'), ',', offset);
       rest = after;
     }
@@ -137,11 +136,8 @@ bool Elaborator::readTable() {
                             {"token", fmt::format("\"{}\"", label.trim().take_front(40).str())}});
         return false;
       }
-      if (table.size() <= row) {
+      if (table.size() <= row)
         table.resize(row + 1);
-        rowSpans.resize(row + 1);
-      }
-      rowSpans[row] = {offset(label), offset(cells) + static_cast<uint32_t>(cells.rtrim().size())};
       seen.resize(table.size());
       if (seen[row]) {
         Finding &finding = diagnostics.report(
