@@ -134,6 +134,8 @@ std::vector<StringRef> settingNames(StringRef block) {
 StringRef nearest(StringRef name, llvm::ArrayRef<StringRef> candidates) {
   StringRef best;
   // A third of the letters may differ; more is another word.
+  if (name.size() < 2)
+    return best; // any other letter would be as near
   unsigned limit = std::max<unsigned>(1, static_cast<unsigned>(name.size()) / 3);
   for (StringRef candidate : candidates) {
     unsigned distance = name.edit_distance(candidate, /*AllowReplacements=*/true, limit + 1);
