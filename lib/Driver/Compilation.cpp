@@ -126,7 +126,11 @@ const CheckedSchedule *Compilation::prepare(const CheckedSchedule &declared, con
   if (!setParameters(declared.parameters, setting, evaluator))
     return nullptr;
   const CheckedSchedule *schedule = declared.derived ? instantiate(*declared.derived, evaluator) : &declared;
-  return schedule && evaluator.run(schedule->steps, schedule->parameters) ? schedule : nullptr;
+  if (!schedule)
+    return nullptr;
+  std::vector<CheckedParam> params = schedule->parameters;
+  params.insert(params.end(), file->params.begin(), file->params.end());
+  return evaluator.run(schedule->steps, params) ? schedule : nullptr;
 }
 
 static bool hasErrorSince(const Diagnostics &diagnostics, size_t before) {

@@ -101,7 +101,7 @@ public:
     diagnostics
         .report(Rule::ValueMissing, span,
                 {{"figure", name.str()},
-                 {"setting", setting.empty() ? "ops that take time" : fmt::format("`{}`", setting.str())}})
+                 {"setting", setting.empty() ? "ops that take time" : setting.str()}})
         .fix.message = "declare it";
     return {};
   }

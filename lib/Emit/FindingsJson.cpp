@@ -38,6 +38,11 @@ static void finding(llvm::json::OStream &json, const Finding &finding, const Sou
   place(json, finding.span, sources);
   if (!finding.schedule.empty())
     json.attribute("schedule", text(finding.schedule));
+  if (!finding.alsoIn.empty())
+    json.attributeArray("also_in", [&] {
+      for (const std::string &other : finding.alsoIn)
+        json.value(text(other));
+    });
   if (finding.device)
     json.attribute("device", *finding.device);
   if (!finding.op.empty())
@@ -89,9 +94,14 @@ std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<Checke
       for (const CheckedInstance &instance : checked)
         json.object([&] {
           json.attribute("schedule", text(instance.schedule));
+          if (instance.settings > 1)
+            json.attribute("settings", static_cast<int64_t>(instance.settings));
           json.attributeObject("parameters", [&] {
             for (const auto &[name, value] : instance.parameters)
-              json.attribute(text(name), text(value));
+              if (int64_t integer; !llvm::StringRef(value).getAsInteger(10, integer))
+                json.attribute(text(name), integer);
+              else
+                json.attribute(text(name), text(value));
           });
           json.attribute("transport", instance.transport);
           json.attribute("communication", instance.communication);

@@ -5,9 +5,10 @@
 
 namespace sluice {
 
-/// One instance a clean verdict speaks of.
+/// One instance a verdict speaks of, or several settings of one schedule together.
 struct CheckedInstance {
   std::string schedule;
+  size_t settings = 1; ///< How many of them were clean; parameters are left out where there are several.
   std::vector<std::pair<std::string, std::string>> parameters;
   std::string transport, communication;
 };

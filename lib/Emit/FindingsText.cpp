@@ -59,7 +59,7 @@ private:
     size_t begin = location.column - 1;
     if (line.trim().empty() || begin > line.size())
       return;
-    size_t end = std::min<size_t>(begin + std::max<uint32_t>(span.end - span.begin, 1), line.size());
+    size_t end = std::max(begin + 1, std::min<size_t>(begin + (span.end - span.begin), line.size()));
     constexpr size_t width = 100;
     std::string before, after;
     if (line.size() > width) {
@@ -90,6 +90,8 @@ private:
     std::vector<std::string> parts;
     if (!finding.schedule.empty())
       parts.push_back("schedule " + finding.schedule);
+    for (const std::string &other : finding.alsoIn)
+      parts.push_back("schedule " + other);
     if (finding.device)
       parts.push_back(fmt::format("device {}", *finding.device));
     if (!finding.op.empty())

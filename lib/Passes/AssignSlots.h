@@ -34,7 +34,7 @@ struct ExecutorTables {
   std::vector<runtime::Copy> copies;
   std::vector<LossFactor> lossFactors; ///< Per microbatch.
   runtime::Uses uses{};
-  /// Early communication completes under every model (COMMUNICATION.md, 3).
+  /// Early communication completes under every model.
   static constexpr runtime::ChannelModels verified{true, true, true};
 };
 

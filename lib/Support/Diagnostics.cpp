@@ -62,8 +62,18 @@ std::string fill(llvm::StringRef pattern, const Values &values) {
 Finding &Diagnostics::report(Rule rule, Span span, const Values &values) {
   const RuleInfo &row = info(rule);
   auto changed = severities.find(rule);
-  Finding finding{rule, changed == severities.end() ? row.severity : changed->second,
-                  fill(row.message, values), span, schedule, {}, {}, {}, {}, {}, {}};
+  Finding finding{rule,
+                  changed == severities.end() ? row.severity : changed->second,
+                  fill(row.message, values),
+                  span,
+                  schedule,
+                  {},
+                  {},
+                  {},
+                  {},
+                  {},
+                  {},
+                  {}};
   list.push_back(std::move(finding));
   return list.back();
 }
@@ -99,11 +109,19 @@ unsigned Diagnostics::finish() {
   llvm::stable_sort(list, [](const Finding &a, const Finding &b) {
     return std::tie(a.span.begin, a.rule) < std::tie(b.span.begin, b.rule);
   });
-  // Two schedules that share a broken template say the same thing at the same place once.
+  // Schedules that share a broken template have one fault, which is said once.
   auto same = [](const Finding &a, const Finding &b) {
     return a.rule == b.rule && a.span == b.span && a.message == b.message && a.device == b.device;
   };
-  list.erase(std::unique(list.begin(), list.end(), same), list.end());
+  std::vector<Finding> merged;
+  for (Finding &finding : list) {
+    if (merged.empty() || !same(merged.back(), finding))
+      merged.push_back(std::move(finding));
+    else if (finding.schedule != merged.back().schedule &&
+             !llvm::is_contained(merged.back().alsoIn, finding.schedule))
+      merged.back().alsoIn.push_back(finding.schedule);
+  }
+  list = std::move(merged);
   return allowed;
 }
 

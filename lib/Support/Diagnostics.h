@@ -71,7 +71,8 @@ struct Finding {
   Severity severity;
   std::string message;
   Span span;
-  std::string schedule; ///< Name of the schedule it was found in; empty for the file itself.
+  std::string schedule;                 ///< Name of the schedule it was found in; empty for the file itself.
+  std::vector<std::string> alsoIn = {}; ///< Schedules of one template that have the same fault.
   std::optional<uint32_t> device;
   std::string op; ///< `backward(1, 3)`: stage, microbatch.
   std::vector<LoopIndex> loops;

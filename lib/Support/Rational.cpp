@@ -67,9 +67,7 @@ std::optional<Rational> divide(const Rational &a, const Rational &b) {
   return Rational::make(static_cast<__int128>(a.num) * b.den, static_cast<__int128>(a.den) * b.num);
 }
 
-std::string Rational::str() const {
-  return den == 1 ? std::to_string(num) : fmt::format("{}/{}", num, den);
-}
+std::string Rational::str() const { return den == 1 ? std::to_string(num) : fmt::format("{}/{}", num, den); }
 
 std::string Rational::decimal(unsigned digits) const {
   if (den == 1)

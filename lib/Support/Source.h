@@ -50,7 +50,7 @@ private:
   struct File {
     std::string name, text;
     uint32_t begin;
-    unsigned line = 0, column = 0; // of a place without text; 0 for files
+    unsigned line = 0, column = 0;            // of a place without text; 0 for files
     mutable std::vector<uint32_t> lineStarts; // made on first use: most files are never located
   };
   const File &fileAt(uint32_t offset) const;

@@ -18,7 +18,8 @@ std::string numberList(std::vector<uint32_t> numbers) {
       end = i + 1;
     text += text.empty() ? "" : ", ";
     // Not `0..3`: in the language that range ends before 3.
-    text += end - i == 1 ? fmt::format("{}", numbers[i]) : fmt::format("{} to {}", numbers[i], numbers[end - 1]);
+    text +=
+        end - i == 1 ? fmt::format("{}", numbers[i]) : fmt::format("{} to {}", numbers[i], numbers[end - 1]);
     i = end;
   }
   return text;

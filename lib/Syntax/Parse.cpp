@@ -31,7 +31,15 @@ public:
     auto *parser = dynamic_cast<SluiceParser *>(recognizer);
     if (!parser || !token || ++count > maxSyntaxErrors)
       return;
-    report(token, describeExpected(*parser));
+    // A missing `;` is noticed at whatever follows; people look for it where the line ends.
+    const antlr4::Token *before = previous(*parser, token);
+    bool lineEnds = before && before->getLine() < token->getLine() &&
+                    parser->getExpectedTokens().contains(static_cast<size_t>(SluiceLexer::SEMICOLON));
+    if (!lineEnds)
+      return report(token, describeExpected(*parser));
+    uint32_t end = spanOf(before, text).end;
+    diagnostics.report(Rule::SyntaxError, {end, end + 1},
+                       {{"what", describeExpected(*parser)}, {"token", "the end of the line"}});
   }
 
   void report(const antlr4::Token *token, const std::string &what, const std::string &found = "") {
@@ -42,6 +50,15 @@ public:
   unsigned count = 0;
 
 private:
+  /// The token before, comments left out; null at the beginning.
+  static const antlr4::Token *previous(SluiceParser &parser, const antlr4::Token *token) {
+    for (size_t i = token->getTokenIndex(); i-- > 0;)
+      if (const antlr4::Token *before = parser.getTokenStream()->get(i);
+          before->getChannel() == antlr4::Token::DEFAULT_CHANNEL)
+        return before;
+    return nullptr;
+  }
+
   std::string describe(const antlr4::Token *token) const {
     if (token->getType() == antlr4::Token::EOF)
       return "the end of the file";

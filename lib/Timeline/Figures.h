@@ -1,4 +1,4 @@
-// All figures of LANGUAGE.md section 7 for one schedule, modeled on its timeline and exact. Times are in
+// All figures of docs/figures.md for one schedule, modeled on its timeline and exact. Times are in
 // CostModel::unit (`inBaseUnits` turns them into ticks or nanoseconds), sizes in bytes, ratios plain.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Where the time of each device goes (LANGUAGE.md section 7). busy + idle is the makespan, and idle is the
+// Where the time of each device goes (docs/figures.md). busy + idle is the makespan, and idle is the
 // sum of its five parts, exactly. All in CostModel::unit.
 #pragma once
 

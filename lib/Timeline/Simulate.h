@@ -1,4 +1,4 @@
-// The timeline of LANGUAGE.md section 7: every op starts as soon as its device is free and all its inputs
+// The timeline: every op starts as soon as its device is free and all its inputs
 // have arrived; nothing else delays it. Times are whole multiples of CostModel::unit. An overlap is one op
 // of its fused duration, a reduction of a stage with copies on several devices ends on all of them once all
 // have reached it, and zero, reduce and update take no time.

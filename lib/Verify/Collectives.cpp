@@ -1,6 +1,6 @@
 // 304 collective-order and 305 collective-missing: the reductions of stages with copies on several
 // devices. Each call waits for its partners, and calls over the same devices are served in order, so they
-// stick unless those devices issue them equally often and in one order (COMMUNICATION.md, part 1).
+// stick unless those devices issue them equally often and in one order.
 #include "Verify/Faults.h"
 #include "Verify/Order.h"
 

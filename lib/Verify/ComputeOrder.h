@@ -1,6 +1,6 @@
 // Runs the device programs against each other without times: a device goes on until its next op lacks a
 // result of another device. Prerequisites only ever accumulate, so what is left standing does not depend
-// on the order of turns (COMMUNICATION.md, part 3), and a program that stops short has a cycle.
+// on the order of turns, and a program that stops short has a cycle.
 // Linear in ops, one byte per (stage, microbatch). Internal to lib/Verify.
 #pragma once
 

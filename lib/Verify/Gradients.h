@@ -1,5 +1,5 @@
 // The life of gradients on each device: contributions are added, reduced over the members of a stage and
-// used by its update (RULES.md 1.2). Internal to lib/Verify.
+// used by its update. Internal to lib/Verify.
 #pragma once
 
 #include "Verify/Faults.h"

@@ -1,4 +1,4 @@
-// The smallest repair of a cyclic order (COMMUNICATION.md, part 5, for compute ops): any move that frees
+// The smallest repair of a cyclic order: any move that frees
 // the program brings, on some device of every cycle, the op that is waited for before the op that the
 // device stands at. So the hops of one cycle give all candidates: first the two nearest places of each,
 // then farther ones for the op that the device stands at. (An op lifted before it needs no farther place:

@@ -17,7 +17,7 @@ static std::vector<uint32_t> peaks(const Figures &figures) {
   return result;
 }
 
-/// The file of LANGUAGE.md section 3, in units of 1/25 ns, so that transfers are whole: 10 and 13 ms, 32 MiB
+/// docs/examples/gpt.sluice, in units of 1/25 ns, so that transfers are whole: 10 and 13 ms, 32 MiB
 /// over 50 GB/s after 5 us.
 static CostModel wholeFile(const Program &program) {
   CostModel costs = CostModel::ofTicks(4);

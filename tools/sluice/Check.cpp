@@ -10,10 +10,11 @@ namespace sluice::tool {
 namespace cl = llvm::cl;
 
 static cl::list<std::string> paths(cl::Positional, cl::desc("FILE|FOLDER|-..."), cl::sub(checkCommand));
-static cl::opt<std::string> format("format", cl::desc("text or json"), cl::init("text"), cl::sub(checkCommand));
-static cl::opt<std::string> failOn("fail-on",
-                                   cl::desc("Least severity that makes the exit code 1: error, warning or note"),
-                                   cl::init("error"), cl::sub(checkCommand));
+static cl::opt<std::string> format("format", cl::desc("text or json"), cl::init("text"),
+                                   cl::sub(checkCommand));
+static cl::opt<std::string>
+    failOn("fail-on", cl::desc("Least severity that makes the exit code 1: error, warning or note"),
+           cl::init("error"), cl::sub(checkCommand));
 static cl::list<std::string> deny("deny", cl::desc("Make a rule an error"), cl::value_desc("RULE"),
                                   cl::sub(checkCommand));
 static cl::list<std::string> warn("warn", cl::desc("Make a rule a warning"), cl::value_desc("RULE"),
@@ -53,7 +54,8 @@ int runCheck() {
   if (paths.empty())
     return usageError("name a file, a folder or - to check");
   if (format != "text" && format != "json")
-    return usageError("--format " + format + ": text or json (sarif, github and junit are not supported yet)");
+    return usageError("--format " + format +
+                      ": text or json (sarif, github and junit are not supported yet)");
   std::optional<Severity> threshold;
   for (Severity severity : {Severity::Error, Severity::Warning, Severity::Note})
     if (failOn == name(severity))

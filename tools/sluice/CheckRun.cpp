@@ -76,13 +76,14 @@ void CheckRun::single(const std::string &path, Compilation &compilation, Diagnos
   compilation.run(settings[0], options, Compilation::Depth::Expectations, diagnostics,
                   [&](Instance &instance) {
                     reached.emplace_back(instance.name, reach(instance));
-                    checked.push_back({instance.name, instance.parameters, instance.costs.transport,
+                    checked.push_back({instance.name, 1, instance.parameters, instance.costs.transport,
                                        instance.costs.communication});
                   });
   add(diagnostics);
   for (const auto &[name, line] : reached)
     if (llvm::none_of(diagnostics.findings(), [&](const Finding &f) {
-          return f.severity != Severity::Note && (f.schedule == name || f.schedule.empty());
+          return f.severity != Severity::Note &&
+                 (f.schedule == name || f.schedule.empty() || llvm::is_contained(f.alsoIn, name));
         }))
       verdicts.push_back({path, "clean: " + line});
 }
@@ -129,10 +130,13 @@ void CheckRun::several(const std::string &path, Compilation &compilation, Diagno
       // A setting that the file itself rules out is no fault of the schedule.
       if (finding.rule == Rule::RequireFailed) {
         refused.insert(finding.schedule);
+        refused.insert(finding.alsoIn.begin(), finding.alsoIn.end());
         continue;
       }
-      if (finding.severity == Severity::Error)
+      if (finding.severity == Severity::Error) {
         faulty.insert(finding.schedule);
+        faulty.insert(finding.alsoIn.begin(), finding.alsoIn.end());
+      }
       Seen &entry = seen[{finding.span.begin, static_cast<unsigned>(finding.rule)}];
       if (entry.count == 0) {
         entry.finding = finding;
@@ -155,10 +159,12 @@ void CheckRun::several(const std::string &path, Compilation &compilation, Diagno
   for (auto &[key, entry] : seen) {
     bool error = entry.finding.severity == Severity::Error;
     entry.finding.instance =
-        fmt::format("{} at {} of {}, smallest {}{}", error ? "fails" : "found", entry.count,
-                    settings.size(), entry.setting, refusedText(entry.finding.schedule));
-    if (error)
+        fmt::format("{} at {} of {}, smallest {}{}", error ? "fails" : "found", entry.count, settings.size(),
+                    entry.setting, refusedText(entry.finding.schedule));
+    if (error) {
       faulty.insert(entry.finding.schedule);
+      faulty.insert(entry.finding.alsoIn.begin(), entry.finding.alsoIn.end());
+    }
     findings.push_back(entry.finding);
   }
   for (const auto &[name, count] : counts) {
@@ -169,8 +175,7 @@ void CheckRun::several(const std::string &path, Compilation &compilation, Diagno
     verdicts.push_back({path, fmt::format("{}: {} at {} of {} settings{}", none ? "nothing checked" : "clean",
                                           name, count.clean, settings.size(), refusedText(name))});
     if (!none)
-      checked.push_back(
-          {name, {{"settings", std::to_string(count.clean)}}, options.transport, communication});
+      checked.push_back({name, count.clean, {}, options.transport, communication});
   }
 }
 
@@ -188,7 +193,8 @@ ExitCode CheckRun::finish(Severity threshold, bool json) {
         return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
       };
       print(fmt::format("{}, {}, {}{}\n", plural(counts.errors, "error"), plural(counts.warnings, "warning"),
-                        plural(counts.notes, "note"), allowed == 0 ? "" : fmt::format(", {} allowed", allowed)));
+                        plural(counts.notes, "note"),
+                        allowed == 0 ? "" : fmt::format(", {} allowed", allowed)));
     }
   }
   bool fails = llvm::any_of(findings, [&](const Finding &f) { return f.severity >= threshold; });

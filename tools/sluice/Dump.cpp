@@ -29,8 +29,8 @@ int runDump() {
   if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
     return code;
   bool first = true;
-  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Elaborate, session.diagnostics,
-                          [&](Instance &instance) {
+  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Elaborate,
+                          session.diagnostics, [&](Instance &instance) {
                             if (!std::exchange(first, false))
                               print("\n");
                             if (arguments[0] == "sluice")

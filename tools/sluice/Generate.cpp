@@ -18,8 +18,9 @@ static cl::opt<std::string> output("o", cl::desc("Folder to write to"), cl::valu
                                    cl::sub(generateCommand));
 static cl::opt<std::string> nameSpace("namespace", cl::desc("C++ namespace around the schedule's own"),
                                       cl::value_desc("NAME"), cl::sub(generateCommand));
-static cl::opt<std::string> fileName("name", cl::desc("Name of the files and of the namespace (default: the "
-                                                      "schedule's)"),
+static cl::opt<std::string> fileName("name",
+                                     cl::desc("Name of the files and of the namespace (default: the "
+                                              "schedule's)"),
                                      cl::value_desc("NAME"), cl::sub(generateCommand));
 static cl::opt<bool> check("check", cl::desc("Write nothing; exit 1 and list the files that are stale"),
                            cl::sub(generateCommand));
@@ -51,11 +52,12 @@ int runGenerate() {
     return code;
   std::vector<std::string> names = session.compilation.schedules(session.options, session.settings[0]);
   if (names.size() != 1)
-    return usageError("the file has several schedules; choose one with --schedule: " + llvm::join(names, ", "));
+    return usageError("the file has several schedules; choose one with --schedule: " +
+                      llvm::join(names, ", "));
 
   std::vector<EmittedFile> files;
-  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Verify, session.diagnostics,
-                          [&](Instance &instance) {
+  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Verify,
+                          session.diagnostics, [&](Instance &instance) {
                             if (!instance.verdict.clean)
                               return;
                             CppOptions options;

@@ -22,8 +22,8 @@ static cl::opt<unsigned> width("width", cl::desc("Columns of the chart (default:
 static cl::opt<bool> ascii("ascii", cl::desc("Only ASCII characters"), cl::sub(simulateCommand));
 static cl::opt<std::string> devices("devices", cl::desc("Devices to show, such as 0..4"),
                                     cl::value_desc("A..B"), cl::sub(simulateCommand));
-static cl::opt<std::string> from("from", cl::desc("Show the time from here, such as 200ms"), cl::value_desc("TIME"),
-                                 cl::sub(simulateCommand));
+static cl::opt<std::string> from("from", cl::desc("Show the time from here, such as 200ms"),
+                                 cl::value_desc("TIME"), cl::sub(simulateCommand));
 static cl::opt<std::string> to("to", cl::desc("Show the time up to here"), cl::value_desc("TIME"),
                                cl::sub(simulateCommand));
 
@@ -81,7 +81,8 @@ int runSimulate() {
 
   std::string text;
   std::vector<Instance> instances;
-  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures, session.diagnostics,
+  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures,
+                          session.diagnostics,
                           [&](Instance &instance) { instances.push_back(std::move(instance)); });
   std::vector<ScheduleFigures> figures;
   for (const Instance &instance : instances) {

@@ -10,8 +10,9 @@ using namespace sluice::tool;
 namespace cl = llvm::cl;
 
 namespace sluice::tool {
-cl::SubCommand checkCommand("check", "Find what is wrong with schedules\n\n  sluice check pipeline.sluice\n  sluice "
-                                     "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
+cl::SubCommand checkCommand("check",
+                            "Find what is wrong with schedules\n\n  sluice check pipeline.sluice\n  sluice "
+                            "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
 cl::SubCommand simulateCommand("simulate", "Show the timeline and its figures\n\n  sluice simulate "
                                            "pipeline.sluice -D M=32\n");
 cl::SubCommand generateCommand("generate", "Write the C++ executor of a schedule\n\n  sluice generate cpp "
@@ -26,8 +27,9 @@ cl::SubCommand explainCommand("explain", "Explain a rule, or list them all\n\n  
 
 /// Words of the contract's command line that have no meaning yet.
 static bool isLater(llvm::StringRef command) {
-  static constexpr llvm::StringRef later[] = {"sweep", "import",  "export",    "diff", "fmt",        "list",
-                                              "init",  "compare", "calibrate", "lsp",  "completions", "solve"};
+  static constexpr llvm::StringRef later[] = {"sweep",     "import", "export",      "diff",
+                                              "fmt",       "list",   "init",        "compare",
+                                              "calibrate", "lsp",    "completions", "solve"};
   return llvm::is_contained(later, command);
 }
 
@@ -64,10 +66,12 @@ int main(int argc, char **argv) {
   if (argc > 1 && isLater(argv[1]))
     return usageError(std::string("`sluice ") + argv[1] + "` is not supported yet");
   if (argc > 1 && argv[1][0] != '-' &&
-      llvm::none_of(cl::getRegisteredSubcommands(), [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
+      llvm::none_of(cl::getRegisteredSubcommands(),
+                    [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
     return usageError(std::string("there is no command \"") + argv[1] +
                       "\": check, simulate, generate, dump, queue or explain");
-  if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n", &llvm::errs()))
+  if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
+                                   &llvm::errs()))
     return Usage;
   try {
     return dispatch();
