@@ -372,9 +372,9 @@ bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
                        {{"what", "`if any` takes `next`, `oldest` or `newest`, found a numbered microbatch"}});
     good = false;
   }
-  if (inOverlap && !Op{op.kind}.isCompute()) {
+  if (inOverlap && !Op{op.kind}.hasMicrobatch()) {
     diagnostics.report(Rule::WrongArguments, call.span,
-                       {{"what", fmt::format("an overlap takes forwards, backwards and recomputes, found {}",
+                       {{"what", fmt::format("an overlap takes ops of a microbatch, found {}",
                                              call.name.text)}});
     good = false;
   }
