@@ -10,7 +10,8 @@
 
 #include "IR/CostModel.h"
 #include "IR/Program.h"
-#include "Runtime/sluice/Schedule.h"
+
+#include <sluice/Schedule.h>
 
 #include <optional>
 

@@ -63,8 +63,12 @@ void demand(bool holds, const char *invariant) {
   std::abort();
 }
 
-/// The text of an elaborated program makes an equal program again.
+/// The text of an elaborated program makes an equal program again. Only a table can speak of a device that
+/// holds no stage, so such a program (802) has no text.
 static void roundTrip(const Program &program) {
+  for (uint32_t device = 0; device < program.devices; ++device)
+    if (program.stagesOn(device).empty())
+      return;
   Run run(printSluice(program), "");
   demand(run.loaded, "`dump sluice` gives a file without errors");
   unsigned count = 0;

@@ -26,6 +26,11 @@ endforeach()
 
 # Each header stands alone.
 file(GLOB_RECURSE headers RELATIVE ${stage}/include ${stage}/include/*.h)
+list(LENGTH headers count)
+if(count LESS 40)
+  message(FATAL_ERROR "only ${count} headers are installed")
+endif()
+list(JOIN headers "," headers) # a list would fall apart into arguments
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK}/consumer -G Ninja
     -D CMAKE_PREFIX_PATH=${stage} -D CMAKE_CXX_COMPILER=${COMPILER} -D "HEADERS=${headers}")
 run(${CMAKE_COMMAND} --build ${WORK}/consumer)
