@@ -90,20 +90,23 @@ bool CostEvaluator::evaluateTraining() {
 }
 
 void CostEvaluator::batchMismatch(const std::optional<Rational> &fraction) {
-  int64_t held = 0, replicas = costs.replicas.value_or(1), batch = *costs.batch;
+  int64_t replicas = costs.replicas.value_or(1);
+  std::optional<Rational> held;
   if (fraction)
-    held = fraction->floor() * program.microbatches * replicas;
+    held = multiply(Rational(fraction->floor()), Rational(program.microbatches));
   else
-    held = std::accumulate(costs.samples.begin(), costs.samples.end(), int64_t(0)) * replicas;
+    held = Rational(std::accumulate(costs.samples.begin(), costs.samples.end(), int64_t(0)));
+  held = held ? multiply(*held, Rational(replicas)) : held;
   diagnostics
       .report(Rule::BatchMismatch, costs.declaredAt["batch"],
               {{"microbatches", fmt::format("{} microbatches{}{}", program.microbatches,
                                             replicas > 1 ? fmt::format(" x {} replicas", replicas) : "",
                                             fraction ? " of equal size" : "")},
-               {"samples", std::to_string(held)},
-               {"batch", std::to_string(batch)}})
-      .fix.message = held == 0 ? "fewer microbatches, or samples(m)"
-                               : fmt::format("batch = {}, or samples(m) that add up to it", held);
+               {"samples", held ? held->str() : "more than 2^63"},
+               {"batch", std::to_string(*costs.batch)}})
+      .fix.message = !held || held->num == 0
+                         ? "fewer microbatches, or samples(m)"
+                         : fmt::format("batch = {}, or samples(m) that add up to it", held->num);
   failed = true;
 }
 

@@ -2,6 +2,7 @@
 // lib/Elaborate.
 #pragma once
 
+#include "Elaborate/Counts.h"
 #include "Elaborate/Elaborate.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -48,8 +49,14 @@ private:
   void emitTimetable();
   bool fillSlot();
 
-  // Programs.cpp: device programs.
+  // Elaborate.cpp
+  void findStages();
   void findPrograms();
+  bool give(int64_t device, const CheckedDevice &block, bool isFirstClash);
+  std::string stagesText(uint32_t device) const;
+  void noteOthers(llvm::ArrayRef<uint32_t> devices);
+
+  // Programs.cpp: the statements of device programs.
   void statements(llvm::ArrayRef<CheckedStatement> list);
   void statement(const CheckedStatement &statement);
   void loop(const CheckedStatement &statement);
@@ -57,19 +64,22 @@ private:
   void leaveOut(const CheckedStatement &statement, size_t since);
   void placeFindings(size_t since);
   void giveUp(size_t since);
-  void tooManyOps(uint32_t site);
-  bool plainOp(const CheckedOp &op);
+  void beginDevice(uint32_t device);
+  uint32_t frame();
+
+  // Ops.cpp: one op of a program, from its statement to the IR.
   void op(const CheckedOp &op);
-  void count(const Op &op);
+  bool plainOp(const CheckedOp &op);
   std::optional<uint32_t> stageOf(const CheckedOp &op);
+  int64_t soleStageOf(uint32_t microbatch);
   std::optional<uint32_t> soleStageFor(const CheckedOp &op, int64_t microbatch);
   std::optional<uint32_t> next(const CheckedOp &op, uint32_t stage);
-  void pending(const CheckedOp &op, int64_t stage);
+  void pending(const CheckedOp &op, int64_t stage, bool mayBeNone);
   void nothingLeft(const CheckedOp &op, const std::string &what);
   void emit(Op op, uint32_t site);
   void emit(Op op, uint32_t site, uint32_t frame);
-  void beginDevice(uint32_t device);
-  uint32_t frame();
+  void count(const Op &op);
+  void tooManyOps(uint32_t site);
 
   // Findings get the device and the loops they were made under, and silence their statement.
   bool isBroken(uint32_t site) const { return brokenSites.test(site); }
@@ -98,32 +108,22 @@ private:
   std::vector<Level> levels;
   bool overlapOpen = false, overlapStarted = false;
 
-  // What `next` and `oldest` count, per device; only kept where the schedule uses them.
-  struct Count {
-    uint32_t lowest = 0;
-    llvm::BitVector done;
-  };
-  static constexpr unsigned countedKinds = 5;
-  std::vector<uint32_t> stagesHere;
-  std::vector<uint32_t> localOf;     ///< Per stage, its place in stagesHere.
-  std::vector<int64_t> soleStage;    ///< Per placement row: the one stage here, -1 none, -2 several.
-  std::vector<Count> counts;         ///< countedKinds per stage here.
-  struct PendingHalf {
-    uint32_t stage, microbatch;
-    bool isOpen;
-  };
-  std::vector<PendingHalf> halves;              ///< In program order.
-  size_t firstOpenHalf = 0;                     ///< None is open before it.
-  std::vector<std::vector<uint32_t>> halvesOf;  ///< Per stage here, indices of halves.
-  std::vector<size_t> firstOpenHalfOf;          ///< Per stage here, into halvesOf.
+  // The device at hand.
+  static constexpr int64_t noStage = -1, severalStages = -2, unknownStage = -3;
+  std::vector<std::vector<uint32_t>> stagesOf; ///< Per device, ascending.
+  llvm::ArrayRef<uint32_t> stagesHere;
+  std::vector<uint32_t> localOf;  ///< Per stage, its place in stagesHere; ~0 elsewhere.
+  std::vector<int64_t> soleStage; ///< Per placement row, once asked for: the one stage here.
+  OpCounts counts;                ///< Kept if the schedule uses `next`.
+  PendingHalves halves;           ///< Kept if it uses `oldest`, `newest`, `all` or `fill`.
 
   std::vector<std::vector<TableOp>> table;
-  std::set<std::string> laterCells;      ///< Kinds of cells without a meaning yet, each reported once.
+  std::set<std::string> laterCells; ///< Kinds of cells without a meaning yet, each reported once.
   std::vector<Entry> entries;
   std::vector<Op> slotOps;
   std::vector<FillLine> fillLines;
   size_t nextEntry = 0;
-  bool collecting = false; ///< Inside `at`: ops go to slotOps instead of a program.
+  bool collecting = false;                      ///< Inside `at`: ops go to slotOps instead of a program.
   std::vector<const CheckedDevice *> programOf; ///< Per device.
 };
 

@@ -156,11 +156,11 @@ private:
       return false;
     // Each pair takes an op at least.
     if (static_cast<uint64_t>(program.stages) * program.microbatches > limit) {
-      diagnostics.report(Rule::TooManyOps, schedule.span,
-                         {{"limit", std::to_string(limit)},
-                          {"what", "ops"},
-                          {"where", fmt::format(": {} stages of {} microbatches", program.stages,
-                                                program.microbatches)}});
+      diagnostics.report(
+          Rule::TooManyOps, schedule.span,
+          {{"limit", std::to_string(limit)},
+           {"what", "ops"},
+           {"where", fmt::format(": {} stages of {} microbatches", program.stages, program.microbatches)}});
       return false;
     }
     for (Line &line : lines) {
@@ -179,13 +179,13 @@ private:
     auto device = evaluator.evalInteger(line.place->device, "the device");
     if (!device)
       return std::nullopt;
-    if (*device >= 0 && *device < 65536)
+    if (*device >= 0 && *device < maxDevices)
       return static_cast<uint32_t>(*device);
     diagnostics.report(Rule::IndexOutOfRange, line.place->span,
                        {{"op", fmt::format("place stage {}", stage)},
                         {"what", "device"},
                         {"index", std::to_string(*device)},
-                        {"bound", "devices are 0 to 65535"}});
+                        {"bound", fmt::format("devices are 0 to {}", maxDevices - 1)}});
     return std::nullopt;
   }
 

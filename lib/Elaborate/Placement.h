@@ -6,6 +6,8 @@
 
 namespace sluice {
 
+inline constexpr uint32_t maxDevices = 1u << 16;
+
 /// Fills stages, microbatches, devices and placement of `program` from the `place` lines, the model's
 /// stages, the training's microbatches and the cluster's devices. Reports 113 (more pairs than `maxOps`),
 /// 801, 805 and range errors; false if there was one.

@@ -16,15 +16,17 @@ bool Elaborator::readCell(uint32_t d, llvm::StringRef text, uint32_t offset) {
     llvm::StringRef rest = text.drop_front(cell.badAt), good = text.take_front(cell.badAt);
     if (rest.contains(':') && !good.contains('(')) {
       // The next row's label: a cell never holds a colon.
-      diagnostics.report(Rule::SyntaxError, span,
-                         {{"what", "\";\" after the row before"}, {"token", fmt::format("\"{}\"", text.str())}})
+      diagnostics
+          .report(Rule::SyntaxError, span,
+                  {{"what", "\";\" after the row before"}, {"token", fmt::format("\"{}\"", text.str())}})
           .device = d;
       return false;
     }
-    Finding &finding = diagnostics.report(
-        Rule::BadCell, span,
-        {{"cell", text.str()},
-         {"from", rest.empty() ? "at its end: a number is missing" : fmt::format("from \"{}\" on", rest.str())}});
+    Finding &finding =
+        diagnostics.report(Rule::BadCell, span,
+                           {{"cell", text.str()},
+                            {"from", rest.empty() ? "at its end: a number is missing"
+                                                  : fmt::format("from \"{}\" on", rest.str())}});
     finding.device = d;
     auto isCell = [](llvm::StringRef candidate) {
       return !candidate.empty() && parseCell(candidate).badAt == llvm::StringRef::npos;
@@ -102,10 +104,18 @@ bool Elaborator::readTable() {
   if (source.isCsv) {
     llvm::StringRef text = sources.text(source.text).rtrim("\r\n \t,");
     uint32_t row = 0;
-    for (llvm::StringRef rest = text; !rest.empty() && row < 65536; ++row) {
+    for (llvm::StringRef rest = text; !rest.empty(); ++row) {
       auto [line, after] = rest.split('\n');
-      table.emplace_back();
       auto offset = source.text.begin + static_cast<uint32_t>(line.data() - text.data());
+      if (row == maxDevices) {
+        diagnostics.report(Rule::IndexOutOfRange, {offset, offset + 1},
+                           {{"op", "the row"},
+                            {"what", "device"},
+                            {"index", std::to_string(row)},
+                            {"bound", fmt::format("devices are 0 to {}", maxDevices - 1)}});
+        return false;
+      }
+      table.emplace_back();
       good &= readRow(row, line.rtrim('\r'), ',', offset);
       rest = after;
     }
@@ -122,15 +132,18 @@ bool Elaborator::readTable() {
         return source.text.begin + static_cast<uint32_t>(part.data() - clean.data());
       };
       uint32_t row = 0;
-      bool isRow = cells.data() != label.data() + label.size() && !label.trim().getAsInteger(10, row) && row < 65536;
+      bool isRow = cells.data() != label.data() + label.size() && !label.trim().getAsInteger(10, row) &&
+                   row < maxDevices;
       if (end == rest.size() && rest.contains('(') && rest.rfind('(') > rest.rfind(')') + 1) {
         size_t open = rest.rfind('(');
-        diagnostics.report(Rule::SyntaxError, {offset(rest.drop_front(open)), offset(rest.drop_front(open)) + 1},
+        diagnostics.report(Rule::SyntaxError,
+                           {offset(rest.drop_front(open)), offset(rest.drop_front(open)) + 1},
                            {{"what", "\")\" for this bracket"}, {"token", "the end of the table"}});
         return false;
       }
       if (!isRow || end == rest.size()) {
-        Span span{offset(rest), offset(rest) + static_cast<uint32_t>(std::max<size_t>(label.rtrim().size(), 1))};
+        Span span{offset(rest),
+                  offset(rest) + static_cast<uint32_t>(std::max<size_t>(label.rtrim().size(), 1))};
         diagnostics.report(Rule::SyntaxError, span,
                            {{"what", isRow ? "\";\" after the row" : "a row such as `0: 0F0 0B0;`"},
                             {"token", fmt::format("\"{}\"", label.trim().take_front(40).str())}});
@@ -142,7 +155,9 @@ bool Elaborator::readTable() {
       if (seen[row]) {
         Finding &finding = diagnostics.report(
             Rule::ProgramCount, {offset(label), offset(label) + static_cast<uint32_t>(label.size())},
-            {{"device", std::to_string(row)}, {"stages", "a row already"}, {"programs", "gets another here"}});
+            {{"device", std::to_string(row)},
+             {"stages", "a row already"},
+             {"programs", "gets another here"}});
         finding.device = row;
         finding.fix.message = "write one row for each device";
         good = false;
@@ -205,7 +220,9 @@ bool Elaborator::placeFromTable() {
       if (row[s] == noDevice) {
         diagnostics
             .report(Rule::MisplacedStage, schedule.table->span,
-                    {{"stage", std::to_string(s)}, {"microbatches", fmt::format("microbatch {}", m)}, {"devices", "no device"}})
+                    {{"stage", std::to_string(s)},
+                     {"microbatches", fmt::format("microbatch {}", m)},
+                     {"devices", "no device"}})
             .fix.message = "a cell for each stage, or fewer stages in the model";
         return false;
       }
@@ -235,13 +252,13 @@ bool Elaborator::checkTable() {
       bool stage = entry.op.stage >= program.stages;
       if (!stage && (!entry.op.hasMicrobatch() || entry.op.microbatch < program.microbatches))
         continue;
-      Finding &finding = diagnostics.report(
-          Rule::IndexOutOfRange, program.sites[entry.site].span,
-          {{"op", str(entry.op)},
-           {"what", stage ? "stage" : "microbatch"},
-           {"index", std::to_string(stage ? entry.op.stage : entry.op.microbatch)},
-           {"bound", fmt::format("{} are 0 to {}", stage ? "stages" : "microbatches",
-                                 (stage ? program.stages : program.microbatches) - 1)}});
+      Finding &finding =
+          diagnostics.report(Rule::IndexOutOfRange, program.sites[entry.site].span,
+                             {{"op", str(entry.op)},
+                              {"what", stage ? "stage" : "microbatch"},
+                              {"index", std::to_string(stage ? entry.op.stage : entry.op.microbatch)},
+                              {"bound", fmt::format("{} are 0 to {}", stage ? "stages" : "microbatches",
+                                                    (stage ? program.stages : program.microbatches) - 1)}});
       finding.device = d;
       finding.op = str(entry.op);
       return false;

@@ -56,8 +56,8 @@ void Elaborator::at(const CheckedStatement &statement) {
   if (count == 0)
     return;
   const Op &op = slotOps[first];
-  entries.push_back({*slot, program.deviceOf(op.stage, op.microbatch), statement.body[0].op.site, frame(),
-                     first, count});
+  entries.push_back(
+      {*slot, program.deviceOf(op.stage, op.microbatch), statement.body[0].op.site, frame(), first, count});
 }
 
 void Elaborator::fill(const CheckedOp &op) {
@@ -73,14 +73,14 @@ void Elaborator::checkSlots() {
     if (before.device != entry.device || before.slot != entry.slot || isBroken(entry.site))
       continue;
     int64_t free = entry.slot;
-    for (size_t j = i; j < entries.size() && entries[j].device == entry.device && entries[j].slot <= free; ++j)
+    for (size_t j = i; j < entries.size() && entries[j].device == entry.device && entries[j].slot <= free;
+         ++j)
       free = std::max(free, entries[j].slot + 1);
-    Finding &finding =
-        diagnostics.report(Rule::SlotClash, program.sites[entry.site].span,
-                           {{"op", str(slotOps[entry.first])},
-                            {"other", str(slotOps[before.first])},
-                            {"slot", std::to_string(entry.slot)},
-                            {"device", std::to_string(entry.device)}});
+    Finding &finding = diagnostics.report(Rule::SlotClash, program.sites[entry.site].span,
+                                          {{"op", str(slotOps[entry.first])},
+                                           {"other", str(slotOps[before.first])},
+                                           {"slot", std::to_string(entry.slot)},
+                                           {"device", std::to_string(entry.device)}});
     finding.device = entry.device;
     finding.op = str(slotOps[entry.first]);
     finding.notes.push_back({str(slotOps[before.first]) + " is here", program.sites[before.site].span,
@@ -96,9 +96,7 @@ bool Elaborator::fillSlot() {
     if (line.stage >= 0 && localOf[static_cast<size_t>(line.stage)] == ~0u)
       continue;
     uint32_t before = program.size();
-    CheckedOp op = *line.op;
-    op.ifAny = true;
-    pending(op, line.stage);
+    pending(*line.op, line.stage, /*mayBeNone=*/true);
     if (program.size() == before)
       continue;
     for (OpId id = before; id < program.size(); ++id)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
 
 namespace sluice {
 
@@ -19,25 +20,24 @@ static std::string suffixes(const Op &op) {
   return text;
 }
 
-/// What must be done before a reduction or update: the contributions or reduction before it on its device.
-static void contributionEdges(const Program &program, uint32_t device, OpId id, std::string &text) {
-  const Op &op = program.ops[id];
-  if (op.kind != OpKind::Reduce && op.kind != OpKind::Update)
-    return;
+/// Per stage of one device, what its reductions and updates depend on.
+struct Contributions {
   unsigned count = 0;
   OpId reduction = noOp;
-  for (OpId before = program.deviceBegin[device]; before < id; ++before) {
-    const Op &other = program.ops[before];
-    if (other.stage != op.stage)
-      continue;
-    count += other.kind == OpKind::Backward || other.kind == OpKind::BackwardWeight;
-    if (other.kind == OpKind::Reduce)
-      reduction = before;
-  }
-  if (op.kind == OpKind::Update && reduction != noOp)
-    text += fmt::format("  contribution %{}", reduction);
-  else if (count > 0)
-    text += fmt::format("  contribution of {} backwards", count);
+};
+
+/// What must be done before a reduction or update: the contributions or reduction before it on its device.
+static std::string contributionEdge(const Op &op, OpId id, Contributions &before) {
+  std::string text;
+  bool isUpdate = op.kind == OpKind::Update;
+  if (isUpdate && before.reduction != noOp)
+    text = fmt::format("  contribution %{}", before.reduction);
+  else if ((isUpdate || op.kind == OpKind::Reduce) && before.count > 0)
+    text = fmt::format("  contribution of {} backwards", before.count);
+  before.count += op.kind == OpKind::Backward || op.kind == OpKind::BackwardWeight;
+  if (op.kind == OpKind::Reduce)
+    before.reduction = id;
+  return text;
 }
 
 std::string printIr(const Program &program, const ProgramIndex &index, const SourceManager *sources) {
@@ -47,13 +47,14 @@ std::string printIr(const Program &program, const ProgramIndex &index, const Sou
                  program.stages, program.microbatches, program.devices, program.size());
   for (uint32_t device = 0; device < program.devices; ++device) {
     fmt::format_to(to, "device {}\n", device);
+    std::map<uint32_t, Contributions> ofStage;
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
-      std::string text = fmt::format("  %{:<5} {}{}{}", id, op.has(OverlapFollower) ? "& " : "", str(op),
-                                     suffixes(op));
+      std::string text =
+          fmt::format("  %{:<5} {}{}{}", id, op.has(OverlapFollower) ? "& " : "", str(op), suffixes(op));
       for (const Edge &edge : inputsOf(program, index, op))
         text += fmt::format("  {} %{}", name(edge.kind).str(), edge.from);
-      contributionEdges(program, device, id, text);
+      text += contributionEdge(op, id, ofStage[op.stage]);
       if (sources && program.spanOf(id).isValid()) {
         Location place = sources->locate(program.spanOf(id).begin);
         text += fmt::format("  at {}:{}", place.line, place.column);
@@ -105,7 +106,8 @@ std::string printSluice(const Program &program) {
       bool overlap = program.ops[id].has(OverlapFirst);
       out += overlap ? "    overlap {" : "    ";
       for (OpId member = id; member < end; ++member)
-        out += fmt::format("{}{}{};", overlap ? " " : "", str(program.ops[member]), suffixes(program.ops[member]));
+        out += fmt::format("{}{}{};", overlap ? " " : "", str(program.ops[member]),
+                           suffixes(program.ops[member]));
       out += overlap ? " }\n" : "\n";
       id = end;
     }
