@@ -51,25 +51,34 @@ std::vector<std::string> Compilation::parameterNames() const {
   return names;
 }
 
-/// A value outside its parameter's range is 106 at `given`.
-bool Compilation::isInRange(const CheckedParam &param, Evaluator &evaluator, Span given, llvm::StringRef fix) {
+/// A value outside its parameter's range is 106 at `given`, one that is no whole number 105.
+bool Compilation::isInRange(const CheckedParam &param, Evaluator &evaluator, Span given,
+                            llvm::StringRef fix) {
   const Value &value = evaluator.get(param.slot);
-  if (!param.range || !value.isPlainInteger())
+  if (!param.range)
     return true;
+  if (!value.isPlainInteger()) {
+    Finding &finding = evaluator.diagnostics.report(Rule::NotAnInteger, given,
+                                                    {{"what", param.name}, {"value", evaluator.str(value)}});
+    finding.fix.message = "its range holds whole numbers";
+    return false;
+  }
   auto bounds = evaluator.evalRange(*param.range);
   if (!bounds)
     return false;
   // `in 1..1024` means what every range does: 1024 is not in it.
   if (value.number.num >= bounds->first && value.number.num < bounds->last)
     return true;
-  Finding &finding = evaluator.diagnostics.report(
-      Rule::ValueOutOfRange, given,
-      {{"what", fmt::format("{} = {} is outside {}..{}", param.name, value.number.num, bounds->first, bounds->last)}});
+  Finding &finding =
+      evaluator.diagnostics.report(Rule::ValueOutOfRange, given,
+                                   {{"what", fmt::format("{} = {} is outside {}..{}", param.name,
+                                                         value.number.num, bounds->first, bounds->last)}});
   if (given != param.span)
     finding.notes.push_back({"the range is given here", param.span, {}, {}});
-  finding.fix.message = fix.empty() ? fmt::format("-D {}={}", param.name,
-                                                  value.number.num < bounds->first ? bounds->first : bounds->last - 1)
-                                    : fix.str();
+  finding.fix.message = fix.empty()
+                            ? fmt::format("-D {}={}", param.name,
+                                          value.number.num < bounds->first ? bounds->first : bounds->last - 1)
+                            : fix.str();
   return false;
 }
 
@@ -150,8 +159,8 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
   instance.schedule = prepare(declared, setting, evaluator);
   if (instance.schedule) {
     // A template's own parameters stand beside those of the file and of the schedule that uses it.
-    for (const auto *params : {static_cast<const std::vector<CheckedParam> *>(&file->params), &declared.parameters,
-                               &instance.schedule->parameters})
+    for (const auto *params : {static_cast<const std::vector<CheckedParam> *>(&file->params),
+                               &declared.parameters, &instance.schedule->parameters})
       for (const CheckedParam &param : *params) {
         auto known = llvm::find_if(instance.parameters, [&](const auto &p) { return p.first == param.name; });
         std::string value = evaluator.str(evaluator.get(param.slot));
@@ -172,7 +181,8 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
     visit(instance);
 }
 
-void Compilation::compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator) {
+void Compilation::compile(Instance &instance, const CompileOptions &options, Depth depth,
+                          Evaluator &evaluator) {
   Diagnostics &diagnostics = evaluator.diagnostics;
   size_t before = diagnostics.findings().size();
   auto failed = [&] { return hasErrorSince(diagnostics, before); };
@@ -197,8 +207,8 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
   if (instance.verdict.complete && (depth == Depth::Figures || (wantsExpectations && !failed()))) {
     instance.timeline = simulate(instance.program, *instance.index, instance.costs, diagnostics);
     if (instance.timeline)
-      instance.figures = computeFigures(instance.program, *instance.index, instance.costs,
-                                        *instance.timeline, diagnostics);
+      instance.figures =
+          computeFigures(instance.program, *instance.index, instance.costs, *instance.timeline, diagnostics);
   }
   // An error silences figures: they would be those of another schedule than the one meant.
   if (wantsExpectations && !failed())
@@ -243,7 +253,8 @@ std::string reach(const Instance &instance) {
   else
     text += "; completes under unbounded channels";
   text += fmt::format("; communication added by {}", costs.communication);
-  text += "; not covered: gradient scaling, collectives outside the pipeline, what the job passes for n_microbatches";
+  text += "; not covered: gradient scaling, collectives outside the pipeline, what the job passes for "
+          "n_microbatches";
   if (!costs.memoryLimit.empty())
     text += ", memory against its limit (expect peak_memory checks it)";
   if (llvm::any_of(instance.program.ops, [](const Op &op) { return op.kind == OpKind::Zero; }))

@@ -48,7 +48,8 @@ FileLoader::Result FileLoader::read(llvm::StringRef path, llvm::StringRef from) 
     resolved = llvm::sys::path::parent_path(from);
   llvm::sys::path::append(resolved, path);
   llvm::sys::path::remove_dots(resolved, /*remove_dot_dot=*/true);
-  return open(resolved.str().str());
+  // Standard input is no file beside another.
+  return open(resolved == "-" ? "./-" : resolved.str().str());
 }
 
 std::vector<std::string> FileLoader::known() const {

@@ -15,7 +15,7 @@ static constexpr size_t maxSettings = 10'000'000;
 
 /// Any constant expression of the language: `32`, `10 ms`, `2 * 4`, `1/2`.
 static std::optional<Value> parseValue(llvm::StringRef text) {
-  if (int64_t integer; !text.getAsInteger(10, integer))
+  if (int64_t integer; !text.getAsInteger(10, integer) && integer != std::numeric_limits<int64_t>::min())
     return Value::of(Rational(integer));
   struct NoFiles : FileReader {
     Result read(llvm::StringRef, llvm::StringRef) override { return {{}, "not here"}; }

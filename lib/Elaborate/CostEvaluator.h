@@ -38,6 +38,7 @@ private:
   Rationals zeros() const { return Rationals(std::vector<Rational>(program.stages)); }
   void missing(llvm::StringRef figure, llvm::StringRef name);
   void evaluateCluster();
+  std::optional<int64_t> eagerDepth(NodeId node);
 
   // CostTimes.cpp
   Rationals combine(const Rationals &a, const Rationals &b, bool subtracting, llvm::StringRef what);

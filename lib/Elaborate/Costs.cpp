@@ -146,9 +146,21 @@ void CostEvaluator::evaluateCluster() {
   for (const char *name : {"transport", "channel"})
     if (const CheckedSetting *found = setting(file.cluster, name); found && !found->words.empty()) {
       costs.transport = found->words[0];
-      if (found->words.size() > 1)
-        costs.transport += "(" + found->words[1] + ")";
+      for (NodeId depth : found->operands)
+        costs.transport += fmt::format("({})", eagerDepth(depth).value_or(0));
     }
+}
+
+/// Messages that an eager channel holds.
+std::optional<int64_t> CostEvaluator::eagerDepth(NodeId node) {
+  auto depth = evaluator.evalInteger(node, "the depth");
+  if (!depth)
+    return fail();
+  if (*depth >= 0)
+    return depth;
+  diagnostics.report(Rule::ValueOutOfRange, file.code.nodes[node].span,
+                     {{"what", fmt::format("the depth {} is below 0", *depth)}});
+  return fail();
 }
 
 std::optional<CostModel> evaluateCosts(const Program &program, const CheckedSchedule &schedule,

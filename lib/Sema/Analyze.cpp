@@ -197,7 +197,7 @@ void Analyzer::importFile(const ast::Import &import, const std::string &from) {
   }
   for (const auto &[offered, entry] : found->second)
     if (entry.kind == Entry::Kind::Schedule || entry.kind == Entry::Kind::Function)
-      if (Entry *seen = lookUp(offered); !seen || seen->index != entry.index)
+      if (Entry *seen = lookUp(offered); !seen || seen->kind != entry.kind || seen->index != entry.index)
         declare(offered, {entry.kind, entry.index, import.span});
 }
 

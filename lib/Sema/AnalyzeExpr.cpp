@@ -34,10 +34,9 @@ std::optional<CheckedRange> Analyzer::range(const std::optional<ast::Range> &ran
 
 static std::optional<NodeOp> binaryOp(llvm::StringRef text) {
   static constexpr std::pair<llvm::StringRef, NodeOp> ops[] = {
-      {"+", NodeOp::Add},          {"-", NodeOp::Subtract},      {"*", NodeOp::Multiply},
-      {"/", NodeOp::Divide},       {"<", NodeOp::Less},          {"<=", NodeOp::LessEqual},
-      {">", NodeOp::Greater},      {">=", NodeOp::GreaterEqual}, {"==", NodeOp::Equal},
-      {"!=", NodeOp::NotEqual},    {"&&", NodeOp::And},          {"||", NodeOp::Or}};
+      {"+", NodeOp::Add},    {"-", NodeOp::Subtract},   {"*", NodeOp::Multiply}, {"/", NodeOp::Divide},
+      {"<", NodeOp::Less},   {"<=", NodeOp::LessEqual}, {">", NodeOp::Greater},  {">=", NodeOp::GreaterEqual},
+      {"==", NodeOp::Equal}, {"!=", NodeOp::NotEqual},  {"&&", NodeOp::And},     {"||", NodeOp::Or}};
   for (const auto &[name, op] : ops)
     if (name == text)
       return op;
@@ -87,6 +86,18 @@ std::optional<uint32_t> Analyzer::settingNamed(llvm::StringRef name) const {
   return std::nullopt;
 }
 
+/// A setting may be asked for more than it depends on: `forward(s, m)` where `forward = 10 ms`.
+NodeId Analyzer::settingValue(const ast::Expr &expr, uint32_t setting) {
+  for (llvm::StringRef block : {"model", "training", "cluster"})
+    if (const SettingInfo *info = findSetting(block, expr.text);
+        info && expr.children.size() > info->maxParameters) {
+      wrongCount(expr,
+                 info->maxParameters == 0 ? "no arguments" : fmt::format("at most {}", info->maxParameters));
+      return constant({}, expr.span);
+    }
+  return operands({NodeOp::Setting, expr.span, setting}, expr);
+}
+
 NodeId Analyzer::name(const ast::Expr &expr) {
   if (expr.text == "true" || expr.text == "false")
     return constant(Value::boolean(expr.text == "true"), expr.span);
@@ -109,7 +120,7 @@ NodeId Analyzer::name(const ast::Expr &expr) {
     return constant({}, expr.span);
   }
   if (auto setting = settingNamed(expr.text))
-    return operands({NodeOp::Setting, expr.span, *setting}, expr);
+    return settingValue(expr, *setting);
   if (figuresAllowed)
     return figure(expr);
   unknown(expr.span, expr.text);
@@ -128,11 +139,11 @@ struct BuiltinInfo {
   Builtin builtin;
   unsigned least, most; ///< Number of arguments; most 0: any.
 };
-constexpr BuiltinInfo builtins[] = {
-    {"div", Builtin::Div, 2, 2},     {"mod", Builtin::Mod, 2, 2},   {"gcd", Builtin::Gcd, 2, 2},
-    {"min", Builtin::Min, 1, 0},     {"max", Builtin::Max, 1, 0},   {"abs", Builtin::Abs, 1, 1},
-    {"ceil", Builtin::Ceil, 1, 1},   {"floor", Builtin::Floor, 1, 1}, {"len", Builtin::Len, 1, 1},
-    {"sum", Builtin::Sum, 1, 0}};
+constexpr BuiltinInfo builtins[] = {{"div", Builtin::Div, 2, 2},   {"mod", Builtin::Mod, 2, 2},
+                                    {"gcd", Builtin::Gcd, 2, 2},   {"min", Builtin::Min, 1, 0},
+                                    {"max", Builtin::Max, 1, 0},   {"abs", Builtin::Abs, 1, 1},
+                                    {"ceil", Builtin::Ceil, 1, 1}, {"floor", Builtin::Floor, 1, 1},
+                                    {"len", Builtin::Len, 1, 1},   {"sum", Builtin::Sum, 1, 0}};
 
 const BuiltinInfo *findBuiltin(llvm::StringRef name) {
   const auto *found = llvm::find_if(builtins, [&](const BuiltinInfo &info) { return info.name == name; });
@@ -172,14 +183,15 @@ NodeId Analyzer::call(const ast::Expr &expr) {
   if (const BuiltinInfo *info = findBuiltin(expr.text)) {
     size_t count = expr.children.size();
     if (count < info->least || (info->most != 0 && count > info->most)) {
-      wrongCount(expr, info->most == 0 ? "one or more arguments"
-                                       : fmt::format("{} argument{}", info->most, info->most == 1 ? "" : "s"));
+      wrongCount(expr, info->most == 0
+                           ? "one or more arguments"
+                           : fmt::format("{} argument{}", info->most, info->most == 1 ? "" : "s"));
       return constant({}, expr.span);
     }
     return operands({NodeOp::Builtin, expr.span, static_cast<uint32_t>(info->builtin)}, expr);
   }
   if (auto setting = settingNamed(expr.text))
-    return operands({NodeOp::Setting, expr.span, *setting}, expr);
+    return settingValue(expr, *setting);
   if (figuresAllowed)
     return figure(expr);
   std::vector<llvm::StringRef> names;
@@ -192,8 +204,8 @@ NodeId Analyzer::call(const ast::Expr &expr) {
 NodeId Analyzer::comprehension(const ast::Expr &expr) {
   const BuiltinInfo *info = findBuiltin(expr.text);
   if (!info || info->most != 0) {
-    diagnostics.report(Rule::WrongArguments, expr.span,
-                       {{"what", fmt::format("{} takes no `for`", expr.text)}})
+    diagnostics
+        .report(Rule::WrongArguments, expr.span, {{"what", fmt::format("{} takes no `for`", expr.text)}})
         .fix.message = "sum, min and max do";
     return constant({}, expr.span);
   }

@@ -16,6 +16,7 @@ void Analyzer::schedule(const ast::Schedule &schedule, bool isImported) {
   checked.documentation = schedule.documentation;
   checked.isImported = isImported;
   current = &checked;
+  currentSettings.clear();
   inScope([&] {
     for (const ast::ScheduleParameter &parameter : schedule.parameters) {
       // A default may use earlier parameters.
@@ -72,18 +73,18 @@ CheckedSchedule::Use Analyzer::use(const ast::Expr &expr) {
     const std::string &name = i < expr.argumentNames.size() ? expr.argumentNames[i] : "";
     size_t position = i;
     if (!name.empty())
-      position = static_cast<size_t>(llvm::find_if(used.parameters,
-                                                   [&](const CheckedParam &p) { return p.name == name; }) -
-                                     used.parameters.begin());
+      position = static_cast<size_t>(
+          llvm::find_if(used.parameters, [&](const CheckedParam &p) { return p.name == name; }) -
+          used.parameters.begin());
     if (position >= used.parameters.size()) {
       std::vector<std::string> names;
       for (const CheckedParam &param : used.parameters)
         names.push_back(param.name);
-      diagnostics.report(Rule::WrongArguments, expr.children[i]->span,
-                         {{"what", fmt::format("{} takes {}, found {}", used.name,
-                                               names.empty() ? "no parameters" : llvm::join(names, ", "),
-                                               name.empty() ? fmt::format("{} values", expr.children.size())
-                                                            : name)}});
+      diagnostics.report(
+          Rule::WrongArguments, expr.children[i]->span,
+          {{"what", fmt::format("{} takes {}, found {}", used.name,
+                                names.empty() ? "no parameters" : llvm::join(names, ", "),
+                                name.empty() ? fmt::format("{} values", expr.children.size()) : name)}});
       break;
     }
     if (llvm::any_of(use.arguments, [&](const auto &given) { return given.first == position; })) {
@@ -128,9 +129,9 @@ void Analyzer::scheduleItem(const ast::ScheduleItem &item, const std::string &fr
       checked.text = read.text;
     }
     if (current->table)
-      diagnostics.report(Rule::DuplicateName, table->span,
-                         {{"name", "table"},
-                          {"line", std::to_string(sources.locate(current->table->span.begin).line)}});
+      diagnostics.report(
+          Rule::DuplicateName, table->span,
+          {{"name", "table"}, {"line", std::to_string(sources.locate(current->table->span.begin).line)}});
     current->table = checked;
   } else {
     scheduleSetting(std::get<ast::Setting>(item));
@@ -146,6 +147,9 @@ void Analyzer::scheduleSetting(const ast::Setting &setting) {
   }
   if (!info->isSupported)
     return notYet(setting.span, fmt::format("`{}`", setting.name.text));
+  auto [first, isNew] = currentSettings.try_emplace(setting.name.text, setting.span);
+  if (!isNew)
+    return duplicate(setting.name, first->second);
   CheckedSetting checked;
   word(checked, *info, setting);
   if (setting.name.text != "communication" || checked.words.empty())
@@ -291,146 +295,16 @@ std::optional<CheckedStatement> Analyzer::statement(const Statement &statement) 
       return std::nullopt;
     if (!inTimetable || checked.op.kind != OpKind::BackwardWeight ||
         checked.op.form == MicrobatchForm::Number || checked.op.form == MicrobatchForm::Next) {
-      diagnostics.report(Rule::SyntaxError, statement.span,
-                         {{"what", inTimetable ? "fill backward_weight(oldest)" : "an op"},
-                          {"token", inTimetable ? "\"fill " + checked.op.text + "\"" : "fill outside a timetable"}});
+      diagnostics.report(
+          Rule::SyntaxError, statement.span,
+          {{"what", inTimetable ? "fill backward_weight(oldest)" : "an op"},
+           {"token", inTimetable ? "\"fill " + checked.op.text + "\"" : "fill outside a timetable"}});
       return std::nullopt;
     }
     current->usesPending = true;
     return checked;
   }
   return std::nullopt;
-}
-
-namespace {
-struct OpInfo {
-  llvm::StringRef name;
-  OpKind kind;
-};
-constexpr OpInfo ops[] = {{"forward", OpKind::Forward},
-                          {"backward", OpKind::Backward},
-                          {"backward_input", OpKind::BackwardInput},
-                          {"backward_weight", OpKind::BackwardWeight},
-                          {"recompute", OpKind::Recompute},
-                          {"drop", OpKind::Drop},
-                          {"zero", OpKind::Zero},
-                          {"reduce", OpKind::Reduce},
-                          {"update", OpKind::Update}};
-constexpr llvm::StringRef laterOps[] = {"send_activation", "recv_activation", "send_gradient",
-                                        "recv_gradient",   "offload",         "reload",
-                                        "unshard",         "reshard",         "scale",
-                                        "reduce_tied",     "norm"};
-} // namespace
-
-bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
-  op.span = call.span;
-  op.text = sources.text(call.span).str();
-  const auto *info = llvm::find_if(ops, [&](const OpInfo &known) { return known.name == call.name.text; });
-  bool isLater = llvm::is_contained(laterOps, llvm::StringRef(call.name.text));
-  if (isLater || (info != std::end(ops) && call.prefix != ast::OpCall::Prefix::None)) {
-    notYet(call.span, fmt::format("`{}{}`",
-                                  call.prefix == ast::OpCall::Prefix::None    ? ""
-                                  : call.prefix == ast::OpCall::Prefix::Start ? "start "
-                                                                              : "wait ",
-                                  call.name.text));
-    return false;
-  }
-  if (info == std::end(ops)) {
-    std::vector<llvm::StringRef> names(std::begin(laterOps), std::end(laterOps));
-    for (const OpInfo &known : ops)
-      names.push_back(known.name);
-    llvm::StringRef near = nearest(call.name.text, names);
-    diagnostics.report(Rule::UnknownName, call.name.span, {{"name", "op " + call.name.text}}).fix.message =
-        near.empty() ? "forward, backward, reduce, update and so on" : near.str() + "?";
-    return false;
-  }
-  op.kind = info->kind;
-  bool hasMicrobatch = Op{op.kind}.hasMicrobatch();
-  size_t count = call.arguments.size();
-  if (count > (hasMicrobatch ? 2u : 1u) || (hasMicrobatch && count == 0)) {
-    diagnostics.report(Rule::WrongArguments, call.span,
-                       {{"what", fmt::format("{} takes {}, found {}", call.name.text,
-                                             hasMicrobatch ? "(stage, microbatch) or (microbatch)"
-                                                           : "a stage or nothing",
-                                             count)}});
-    return false;
-  }
-  if (!hasMicrobatch) {
-    op.form = MicrobatchForm::None;
-    if (count == 1)
-      op.stage = expr(*call.arguments[0]);
-  } else {
-    if (count == 2)
-      op.stage = expr(*call.arguments[0]);
-    microbatch(*call.arguments.back(), op);
-  }
-  bool good = true;
-  for (const ast::Suffix &entry : call.suffixes)
-    good &= suffix(entry, op);
-  if (op.ifAny && op.form == MicrobatchForm::Number) {
-    diagnostics.report(Rule::WrongArguments, call.span,
-                       {{"what", "`if any` takes `next`, `oldest` or `newest`, found a numbered microbatch"}});
-    good = false;
-  }
-  if (inOverlap && !Op{op.kind}.hasMicrobatch()) {
-    diagnostics.report(Rule::WrongArguments, call.span,
-                       {{"what", fmt::format("an overlap takes ops of a microbatch, found {}",
-                                             call.name.text)}});
-    good = false;
-  }
-  op.site = site(call.span);
-  return good;
-}
-
-void Analyzer::microbatch(const ast::Expr &expr, CheckedOp &op) {
-  static constexpr std::pair<llvm::StringRef, MicrobatchForm> forms[] = {
-      {"next", MicrobatchForm::Next},
-      {"oldest", MicrobatchForm::Oldest},
-      {"newest", MicrobatchForm::Newest},
-      {"all", MicrobatchForm::All}};
-  if (expr.kind == ast::ExprKind::Name && !lookUp(expr.text))
-    for (const auto &[word, form] : forms) {
-      if (expr.text != word)
-        continue;
-      bool pending = form != MicrobatchForm::Next;
-      if (pending && op.kind != OpKind::BackwardWeight) {
-        diagnostics.report(Rule::WrongArguments, expr.span,
-                           {{"what", fmt::format("only backward_weight takes `{}`", word.str())}});
-        return;
-      }
-      op.form = form;
-      (pending ? current->usesPending : current->usesNext) = true;
-      return;
-    }
-  op.microbatch = this->expr(expr);
-}
-
-bool Analyzer::suffix(const ast::Suffix &suffix, CheckedOp &op) {
-  auto refuse = [&](const std::string &what) {
-    diagnostics.report(Rule::WrongArguments, suffix.span, {{"what", what}});
-    return false;
-  };
-  if (suffix.word == "any") {
-    op.ifAny = true;
-    return true;
-  }
-  if (suffix.word == "keep") {
-    bool known = suffix.name == "input" || (suffix.name == "nothing" && op.kind == OpKind::Forward);
-    if ((op.kind != OpKind::Forward && op.kind != OpKind::Drop) || !known)
-      return refuse(fmt::format("{} takes no `keep {}`", sluice::name(op.kind).str(), suffix.name));
-    if (op.flags & (KeepInput | KeepNothing))
-      return refuse("an op takes one `keep`");
-    op.flags |= suffix.name == "input" ? KeepInput : KeepNothing;
-    return true;
-  }
-  if (suffix.word == "replay") {
-    if (op.kind != OpKind::Recompute)
-      return refuse("only recompute takes `replay`");
-    op.flags |= Replay;
-    return true;
-  }
-  notYet(suffix.span, fmt::format("`{}` after an op", suffix.word == "version" ? "using version" : suffix.word));
-  return false;
 }
 
 } // namespace sluice

@@ -31,13 +31,8 @@ void Analyzer::declareBlock(const ast::Block &block) {
   auto &place = block.kind == ast::Block::Kind::Model     ? result.model
                 : block.kind == ast::Block::Kind::Cluster ? result.cluster
                                                           : result.training;
-  if (place) {
-    diagnostics
-        .report(Rule::DuplicateName, block.span,
-                {{"name", kind.str()}, {"line", std::to_string(sources.locate(place->span.begin).line)}})
-        .notes.push_back({"first one here", place->span, {}, {}});
-    return;
-  }
+  if (place)
+    return duplicate({kind.str(), block.span}, place->span);
   place = std::move(checked);
 }
 
@@ -52,34 +47,29 @@ void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, co
   }
   if (!info->isSupported)
     return notYet(setting.name.span, fmt::format("`{}` in a {}", setting.name.text, blockName.str()));
-  if (info->type == SettingType::LinkBlock && setting.form == Setting::Form::Block) {
-    if (!setting.parameters.empty() && setting.parameters.size() != 2)
-      diagnostics.report(Rule::WrongArguments, setting.name.span,
-                         {{"what", fmt::format("link takes 2 devices or none, found {}",
-                                               setting.parameters.size())}});
-    for (const Setting &inner : setting.settings)
-      declareSetting(block, "link", inner);
-    block.settings["link"] = static_cast<uint32_t>(result.settings.size());
-    CheckedSetting checked;
-    checked.name = "link";
-    checked.span = setting.span;
-    result.settings.push_back(std::move(checked));
-    return;
-  }
   std::string key = (blockName == "link" ? "link." : "") + setting.name.text;
   auto [found, isNew] = block.settings.try_emplace(key, static_cast<uint32_t>(result.settings.size()));
-  if (!isNew) {
-    Span first = result.settings[found->second].span;
-    diagnostics
-        .report(Rule::DuplicateName, setting.name.span,
-                {{"name", setting.name.text}, {"line", std::to_string(sources.locate(first.begin).line)}})
-        .notes.push_back({"first one here", first, {}, {}});
-    return;
-  }
+  if (!isNew)
+    return duplicate(setting.name, result.settings[found->second].span);
   CheckedSetting checked;
   checked.name = setting.name.text;
   checked.span = setting.span;
   result.settings.push_back(std::move(checked));
+  if (info->type != SettingType::LinkBlock)
+    return;
+  if (!setting.parameters.empty() && setting.parameters.size() != 2)
+    diagnostics.report(
+        Rule::WrongArguments, setting.name.span,
+        {{"what", fmt::format("link takes 2 devices or none, found {}", setting.parameters.size())}});
+  for (const Setting &inner : setting.settings)
+    declareSetting(block, "link", inner);
+}
+
+void Analyzer::duplicate(const ast::Identifier &name, Span first) {
+  diagnostics
+      .report(Rule::DuplicateName, name.span,
+              {{"name", name.text}, {"line", std::to_string(sources.locate(first.begin).line)}})
+      .notes.push_back({"first one here", first, {}, {}});
 }
 
 void Analyzer::fillBlock(const ast::Block &block) {
@@ -102,8 +92,8 @@ void Analyzer::fillBlock(const ast::Block &block) {
     if (block.kind == ast::Block::Kind::Queue) {
       SlotId second = result.code.addSlot("s");
       scopes.back()["s"] = {Entry::Kind::Slot, second, {}};
-      result.steps.push_back({CheckedStep::Kind::Let, second,
-                              constant(Value::of(*unitNamed("s")), {}), {}, {}});
+      result.steps.push_back(
+          {CheckedStep::Kind::Let, second, constant(Value::of(*unitNamed("s")), {}), {}, {}});
     }
     for (const Setting &setting : block.settings)
       fillSetting(*checked, blockName(block.kind), setting);
@@ -177,12 +167,26 @@ static std::string wordsOf(const Setting &setting) {
 }
 
 void Analyzer::word(CheckedSetting &checked, const SettingInfo &info, const Setting &setting) {
+  auto refuse = [&](Span span, std::string what) {
+    diagnostics.report(Rule::WrongArguments, span, {{"what", std::move(what)}});
+  };
+  if (!setting.parameters.empty())
+    return refuse(setting.name.span, fmt::format("{} takes no parameters", setting.name.text));
   std::string words = wordsOf(setting);
   if (llvm::is_contained(info.words, llvm::StringRef(words)) && !words.empty()) {
+    const bool isCall = setting.value && setting.value->kind == ast::ExprKind::Call;
+    const size_t given = isCall ? setting.value->children.size() : 0;
+    const size_t taken = words == "eager" || words == "inferred" ? 1 : 0;
+    if (given != taken || (isCall && taken == 0))
+      return refuse(setting.value ? setting.value->span : setting.span,
+                    words == "eager"      ? "eager takes its depth, as in eager(1)"
+                    : words == "inferred" ? "inferred takes early or just_in_time"
+                                          : fmt::format("{} stands without parentheses", words));
     checked.words = {words};
-    if (setting.value && setting.value->kind == ast::ExprKind::Call)
-      for (const ast::ExprPtr &argument : setting.value->children)
-        checked.words.push_back(sources.text(argument->span).str());
+    if (words == "eager")
+      checked.operands = {expr(*setting.value->children[0])};
+    else if (words == "inferred")
+      checked.words.push_back(sources.text(setting.value->children[0]->span).str());
     return;
   }
   if (llvm::is_contained(info.laterWords, llvm::StringRef(words)) && !words.empty())

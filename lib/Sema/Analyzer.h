@@ -62,12 +62,14 @@ private:
   std::optional<CheckedRange> range(const std::optional<ast::Range> &range);
   void wrongCount(const ast::Expr &expr, const std::string &takes);
   std::optional<uint32_t> settingNamed(llvm::StringRef name) const;
+  NodeId settingValue(const ast::Expr &expr, uint32_t setting);
 
   // AnalyzeSettings.cpp
   void declareBlock(const ast::Block &block);
   void fillBlock(const ast::Block &block);
   void declareSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
   void fillSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
+  void duplicate(const ast::Identifier &name, Span first);
   void word(CheckedSetting &checked, const SettingInfo &info, const ast::Setting &setting);
 
   // AnalyzeSchedule.cpp
@@ -79,10 +81,12 @@ private:
   void device(const ast::DeviceBlock &device);
   std::vector<CheckedStatement> statements(const ast::Statements &list);
   std::optional<CheckedStatement> statement(const ast::Statement &statement);
+  uint32_t site(Span span);
+
+  // AnalyzeOps.cpp
   bool op(const ast::OpCall &call, CheckedOp &op);
   void microbatch(const ast::Expr &expr, CheckedOp &op);
   bool suffix(const ast::Suffix &suffix, CheckedOp &op);
-  uint32_t site(Span span);
 
   CheckedFile &result;
   const SourceManager &sources;
@@ -94,7 +98,8 @@ private:
   bool inOverlap = false, inTimetable = false;
   std::string fileName;
   CheckedSchedule *current = nullptr;
-  std::vector<std::string> loops; ///< Names of the loops around the statement at hand.
+  std::map<std::string, Span> currentSettings; ///< Of the schedule at hand, where each is written.
+  std::vector<std::string> loops;              ///< Names of the loops around the statement at hand.
 
   std::map<std::string, Scope> imported; ///< By resolved name, each file once.
   std::vector<std::string> importing;    ///< The chain being read.

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "IR/Program.h"
-#include "Support/Diagnostics.h"
 #include "Sema/Code.h"
+#include "Support/Diagnostics.h"
 #include "Syntax/Ast.h"
 
 #include <map>
@@ -42,7 +42,7 @@ struct CheckedSetting {
   NodeId value = noNode;
   std::optional<CheckedRange> range;
   std::vector<std::string> words; ///< `mean over samples`, or one word (`nccl`).
-  std::vector<NodeId> operands;   ///< Stages of `random on`, `tied`.
+  std::vector<NodeId> operands;   ///< Stages of `random on`; the depth of `eager`.
   Span span;
   bool isBeingEvaluated = false;
 };
@@ -104,7 +104,7 @@ struct CheckedTimetable {
 
 /// A table's cells; their ops are read once, at elaboration.
 struct CheckedTable {
-  Span text;  ///< The rows: between the braces, or a whole CSV file.
+  Span text; ///< The rows: between the braces, or a whole CSV file.
   bool isCsv = false;
   Span span;
 };
@@ -128,7 +128,7 @@ struct CheckedSchedule {
   struct Use {
     NodeId condition = noNode; ///< Conditional: then uses[0], else uses[1].
     std::vector<Use> branches;
-    uint32_t schedule = 0;                            ///< Into CheckedFile::schedules.
+    uint32_t schedule = 0;                              ///< Into CheckedFile::schedules.
     std::vector<std::pair<uint32_t, NodeId>> arguments; ///< Parameter index, value.
     Span span;
   };

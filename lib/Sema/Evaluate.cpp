@@ -1,5 +1,7 @@
 #include "Sema/Evaluate.h"
 
+#include "Support/Words.h"
+
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -44,7 +46,6 @@ std::string Evaluator::str(const Value &value) const {
   case Value::Kind::Boolean:
     return value.isTrue() ? "true" : "false";
   case Value::Kind::Text:
-  case Value::Kind::Word:
     return fmt::format("\"{}\"", text(value).str());
   case Value::Kind::List: {
     std::vector<std::string> parts;
@@ -57,10 +58,10 @@ std::string Evaluator::str(const Value &value) const {
 }
 
 Value Evaluator::unlike(const Node &node, llvm::StringRef operation, const Value &a, const Value &b) {
-  Finding &finding = diagnostics.report(
-      Rule::UnlikeDimensions, node.span,
-      {{"operation", fmt::format("{} {} and {}", operation.str(), kindOf(a), kindOf(b))},
-       {"values", fmt::format("{}, {}", str(a), str(b))}});
+  Finding &finding =
+      diagnostics.report(Rule::UnlikeDimensions, node.span,
+                         {{"operation", fmt::format("{} {} and {}", operation.str(), kindOf(a), kindOf(b))},
+                          {"values", fmt::format("{}, {}", str(a), str(b))}});
   bool ticks = a.dimension == timeDimension || b.dimension == timeDimension;
   finding.fix.message = ticks && (a.dimension.isNone() || b.dimension.isNone())
                             ? "write a unit after the plain number (ticks and seconds do not mix)"
@@ -158,6 +159,19 @@ Value Evaluator::eval(NodeId id) {
   }
 }
 
+/// The dimension of a product (`sign` 1) or quotient (-1); false if a power leaves the range of a Dimension.
+static bool combine(Dimension a, Dimension b, int sign, Dimension &result) {
+  int time = a.time + sign * b.time, size = a.size + sign * b.size;
+  result = {static_cast<int8_t>(time), static_cast<int8_t>(size)};
+  return result.time == time && result.size == size;
+}
+
+Value Evaluator::tooHighPower(const Node &node) {
+  diagnostics.report(Rule::ValueOutOfRange, node.span,
+                     {{"what", "the expression multiplies too many units"}});
+  return {};
+}
+
 Value Evaluator::arithmetic(const Node &node, const Value &a, const Value &b) {
   static constexpr llvm::StringRef names[] = {"add", "subtract", "multiply", "divide"};
   llvm::StringRef operation = names[static_cast<unsigned>(node.op) - static_cast<unsigned>(NodeOp::Add)];
@@ -178,8 +192,8 @@ Value Evaluator::arithmetic(const Node &node, const Value &a, const Value &b) {
     result = node.op == NodeOp::Add ? add(a.number, b.number) : subtract(a.number, b.number);
     break;
   case NodeOp::Multiply:
-    dimension.time = static_cast<int8_t>(a.dimension.time + b.dimension.time);
-    dimension.size = static_cast<int8_t>(a.dimension.size + b.dimension.size);
+    if (!combine(a.dimension, b.dimension, 1, dimension))
+      return tooHighPower(node);
     result = multiply(a.number, b.number);
     break;
   default:
@@ -187,8 +201,8 @@ Value Evaluator::arithmetic(const Node &node, const Value &a, const Value &b) {
       diagnostics.report(Rule::ValueOutOfRange, node.span, {{"what", "the expression divides by zero"}});
       return {};
     }
-    dimension.time = static_cast<int8_t>(a.dimension.time - b.dimension.time);
-    dimension.size = static_cast<int8_t>(a.dimension.size - b.dimension.size);
+    if (!combine(a.dimension, b.dimension, -1, dimension))
+      return tooHighPower(node);
     result = divide(a.number, b.number);
   }
   return result ? Value::of(*result, dimension) : overflow(node);
@@ -209,12 +223,26 @@ Value Evaluator::compare(const Node &node, const Value &a, const Value &b) {
     return Value::boolean(a.number > b.number);
   case NodeOp::GreaterEqual:
     return Value::boolean(a.number >= b.number);
+  case NodeOp::Equal:
+    break;
   default: {
-    bool same = a.kind == Value::Kind::List || a.kind == Value::Kind::Text ? str(a) == str(b)
-                                                                         : a.number == b.number;
-    return Value::boolean(same == (node.op == NodeOp::Equal));
+    Value same = compare({NodeOp::Equal, node.span}, a, b);
+    return same ? Value::boolean(!same.isTrue()) : same;
   }
   }
+  if (a.kind == Value::Kind::Text)
+    return Value::boolean(text(a) == text(b));
+  if (a.kind != Value::Kind::List)
+    return Value::boolean(a.number == b.number);
+  llvm::ArrayRef<Value> left = list(a), right = list(b);
+  bool same = left.size() == right.size();
+  for (size_t i = 0; i < left.size() && same; ++i) {
+    Value equal = compare(node, left[i], right[i]);
+    if (!equal)
+      return {};
+    same = equal.isTrue();
+  }
+  return Value::boolean(same);
 }
 
 std::optional<std::vector<Value>> Evaluator::evalOperands(const Node &node) {
@@ -270,13 +298,17 @@ Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Sp
                        {{"what", fmt::format("{} calls itself", setting.name)}});
     return {};
   }
+  if (arguments.size() < setting.parameters.size()) {
+    diagnostics.report(Rule::WrongArguments, use,
+                       {{"what", fmt::format("{} takes {} here, found {}", setting.name,
+                                             counted(setting.parameters.size(), "argument", "arguments"),
+                                             arguments.size())}});
+    return {};
+  }
   // Settings call each other (`backward(s) = 2 * forward(s)`), so their slots are saved around the body.
   std::vector<Value> saved;
-  for (size_t i = 0; i < setting.parameters.size(); ++i) {
-    saved.push_back(slots[setting.parameters[i]]);
-    if (i < arguments.size())
-      slots[setting.parameters[i]] = arguments[i];
-  }
+  for (size_t i = 0; i < setting.parameters.size(); ++i)
+    saved.push_back(std::exchange(slots[setting.parameters[i]], arguments[i]));
   setting.isBeingEvaluated = true;
   Value value = eval(setting.value);
   setting.isBeingEvaluated = false;

@@ -72,6 +72,7 @@ private:
   Value comprehension(const Node &node);
   Value index(const Node &node);
   Value overflow(const Node &node);
+  Value tooHighPower(const Node &node);
   bool exhausted(Span span);
   Value unlike(const Node &node, llvm::StringRef operation, const Value &a, const Value &b);
   /// 104 for an operation that does not take such a value.

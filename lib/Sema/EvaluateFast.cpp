@@ -3,8 +3,12 @@
 #include "Sema/Evaluate.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace sluice {
+
+/// The least 64-bit number has no negative, so it is no value of the language.
+static bool isValue(int64_t number) { return number != std::numeric_limits<int64_t>::min(); }
 
 bool Evaluator::tryInteger(NodeId id, int64_t &result) {
   const Node &node = file.code.nodes[id];
@@ -19,11 +23,14 @@ bool Evaluator::tryInteger(NodeId id, int64_t &result) {
       return result = value.number.num, true;
     return false;
   case NodeOp::Add:
-    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_add_overflow(a, b, &result);
+    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_add_overflow(a, b, &result) &&
+           isValue(result);
   case NodeOp::Subtract:
-    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_sub_overflow(a, b, &result);
+    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_sub_overflow(a, b, &result) &&
+           isValue(result);
   case NodeOp::Multiply:
-    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_mul_overflow(a, b, &result);
+    return tryInteger(node.a, a) && tryInteger(node.b, b) && !__builtin_mul_overflow(a, b, &result) &&
+           isValue(result);
   case NodeOp::Builtin: {
     if (node.c != 2)
       return false;

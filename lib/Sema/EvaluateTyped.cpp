@@ -36,8 +36,7 @@ std::optional<int64_t> Evaluator::evalInteger(NodeId node, llvm::StringRef what)
                         {"values", value.kind == Value::Kind::List ? "a list" : str(value)}});
     return std::nullopt;
   }
-  diagnostics
-      .report(Rule::NotAnInteger, span, {{"what", what.str()}, {"value", value.number.str()}})
+  diagnostics.report(Rule::NotAnInteger, span, {{"what", what.str()}, {"value", value.number.str()}})
       .fix.message = fmt::format("div(...) or floor(...) for {}, ceil(...) for {}", value.number.floor(),
                                  value.number.ceil());
   return std::nullopt;
@@ -53,9 +52,10 @@ std::optional<bool> Evaluator::evalBoolean(NodeId node, llvm::StringRef what) {
     return std::nullopt;
   if (value.kind == Value::Kind::Boolean)
     return value.isTrue();
-  diagnostics.report(Rule::UnlikeDimensions, file.code.nodes[node].span,
-                     {{"operation", fmt::format("use a {} as {}", kindOf(value), what.str())},
-                      {"values", value.kind == Value::Kind::List ? "a list" : str(value)}})
+  diagnostics
+      .report(Rule::UnlikeDimensions, file.code.nodes[node].span,
+              {{"operation", fmt::format("use a {} as {}", kindOf(value), what.str())},
+               {"values", value.kind == Value::Kind::List ? "a list" : str(value)}})
       .fix.message = "write a comparison";
   return std::nullopt;
 }
@@ -69,9 +69,9 @@ std::optional<Rational> Evaluator::evalQuantity(NodeId node, Dimension dimension
     return std::nullopt;
   if (value.isNumber() && (value.dimension == dimension || value.number.num == 0))
     return value.number;
-  diagnostics.report(Rule::UnlikeDimensions, file.code.nodes[node].span,
-                     {{"operation", fmt::format("use a {} as {}", kindOf(value), what.str())},
-                      {"values", shown}})
+  diagnostics
+      .report(Rule::UnlikeDimensions, file.code.nodes[node].span,
+              {{"operation", fmt::format("use a {} as {}", kindOf(value), what.str())}, {"values", shown}})
       .fix.message = fmt::format("a {}", dimension.str());
   return std::nullopt;
 }

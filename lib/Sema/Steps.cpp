@@ -78,13 +78,17 @@ void Evaluator::suggestForRequire(Finding &finding, size_t failed, llvm::ArrayRe
   // Tried on a copy whose findings nobody reads: each parameter alone, nearest values first.
   Diagnostics unheard;
   std::vector<std::string> suggestions;
-  for (const CheckedParam *param : paramsBehind(file.code, steps[failed].value, steps.take_front(failed), params)) {
+  for (const CheckedParam *param :
+       paramsBehind(file.code, steps[failed].value, steps.take_front(failed), params)) {
     if (!slots[param->slot].isPlainInteger())
       continue;
     int64_t given = slots[param->slot].number.num;
     for (int64_t distance = 1; distance <= 64; ++distance) {
       std::vector<std::string> found;
-      for (int64_t value : {given - distance, given + distance}) {
+      for (int64_t step : {-distance, distance}) {
+        int64_t value;
+        if (__builtin_add_overflow(given, step, &value))
+          continue;
         Evaluator probe(file, unheard);
         probe.limitWork(0);
         probe.slots = slots;

@@ -7,9 +7,9 @@
 namespace sluice {
 
 struct Value {
-  enum class Kind : uint8_t { Nothing, Number, Boolean, Text, List, Word };
+  enum class Kind : uint8_t { Nothing, Number, Boolean, Text, List };
 
-  Rational number; ///< Number. Boolean: 0 or 1. Text, List, Word: an index.
+  Rational number; ///< Number. Boolean: 0 or 1. Text, List: an index.
   Kind kind = Kind::Nothing;
   Dimension dimension;
 
