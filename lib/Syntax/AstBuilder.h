@@ -40,7 +40,9 @@ public:
   Span span(antlr4::ParserRuleContext &tree) {
     return join(spanOf(tree.getStart(), text), spanOf(tree.getStop(), text));
   }
-  Span span(antlr4::Token *first, antlr4::Token *last) { return join(spanOf(first, text), spanOf(last, text)); }
+  Span span(antlr4::Token *first, antlr4::Token *last) {
+    return join(spanOf(first, text), spanOf(last, text));
+  }
 
   ast::Let let(P::LetContext &tree);
   ast::Function function(P::FunctionContext &tree);
@@ -66,6 +68,9 @@ private:
   const SourceManager &sources;
   Span text;
   Diagnostics &diagnostics;
+  static constexpr size_t maxBranches = 1024;
+  size_t branches = 0; ///< Of the `if`s around the statement at hand, an `else if` inside those before it.
+  bool hasTooManyBranches = false;
 };
 
 } // namespace sluice

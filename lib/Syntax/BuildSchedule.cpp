@@ -1,5 +1,9 @@
 #include "Syntax/AstBuilder.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
+#include <fmt/format.h>
+
 namespace sluice {
 
 using ast::Statement;
@@ -16,8 +20,8 @@ ast::Schedule AstBuilder::schedule(P::ScheduleContext &tree) {
   result.name = identifier(*written.name());
   if (written.scheduleParameters())
     for (P::ScheduleParameterContext *parameter : written.scheduleParameters()->scheduleParameter())
-      result.parameters.push_back(
-          {identifier(*parameter->name()), optionalExpr(parameter->expr()), optionalRange(parameter->range())});
+      result.parameters.push_back({identifier(*parameter->name()), optionalExpr(parameter->expr()),
+                                   optionalRange(parameter->range())});
   for (P::ScheduleItemContext *entry : written.scheduleItem())
     result.items.push_back(scheduleItem(*entry));
   return result;
@@ -116,18 +120,25 @@ ast::Statements AstBuilder::statements(P::BlockContext &tree) {
 
 Statement AstBuilder::ifStatement(P::IfStatementContext &tree) {
   // `else if` chains are flat in the grammar, so that no chain is too long to parse; the tree nests them
-  // from the last one inwards.
-  size_t conditions = tree.expr().size();
-  bool hasElse = tree.block().size() > conditions;
+  // from the last one inwards, and may not be too deep to walk.
+  const std::vector<P::ExprContext *> conditions = tree.expr();
+  const std::vector<P::BlockContext *> blocks = tree.block();
+  branches += conditions.size();
+  auto leave = llvm::make_scope_exit([&] { branches -= conditions.size(); });
+  const bool tooMany = branches > maxBranches;
+  if (tooMany && !std::exchange(hasTooManyBranches, true))
+    diagnostics.report(Rule::SyntaxError, span(*conditions[0]),
+                       {{"what", fmt::format("at most {} branches of `if` inside each other", maxBranches)},
+                        {"token", "more"}});
   ast::Statements otherwise;
-  if (hasElse)
-    otherwise = statements(*tree.block(conditions));
-  for (size_t i = conditions; i-- > 0;) {
+  if (blocks.size() > conditions.size() && !tooMany)
+    otherwise = statements(*blocks.back());
+  for (size_t i = tooMany ? 1 : conditions.size(); i-- > 0;) {
     Statement branch;
     branch.kind = Statement::Kind::If;
-    branch.span = span(*tree.expr(i));
-    branch.value = expr(*tree.expr(i));
-    branch.body = statements(*tree.block(i));
+    branch.span = span(*conditions[i]);
+    branch.value = expr(*conditions[i]);
+    branch.body = statements(*blocks[i]);
     branch.otherwise = std::move(otherwise);
     if (i == 0)
       return branch;

@@ -124,7 +124,11 @@ private:
 /// Reports what would nest or chain too deep for a recursive walk. True if the parser may start.
 bool fitsTheStack(antlr4::CommonTokenStream &tokens, Listener &listener) {
   unsigned depth = 0, operators = 0;
+  size_t before = antlr4::Token::EOF;
   for (const antlr4::Token *token : tokens.getTokens()) {
+    // An index after an index has no token of its own.
+    operators += before == SluiceLexer::RBRACKET && token->getType() == SluiceLexer::LBRACKET;
+    before = token->getType();
     switch (token->getType()) {
     case SluiceLexer::LPAREN:
     case SluiceLexer::LBRACE:
@@ -161,10 +165,12 @@ bool isClosed(antlr4::CommonTokenStream &tokens, Listener &listener) {
     if (token->getChannel() != antlr4::Token::DEFAULT_CHANNEL)
       continue;
     bool follows = before && before->getStopIndex() + 1 == token->getStartIndex();
-    bool comment = follows && before->getType() == SluiceLexer::SLASH && token->getType() == SluiceLexer::STAR;
+    bool comment =
+        follows && before->getType() == SluiceLexer::SLASH && token->getType() == SluiceLexer::STAR;
     bool table = before && before->getType() == SluiceLexer::TABLE && token->getType() == SluiceLexer::LBRACE;
     if (comment || table) {
-      listener.report(before, comment ? "\"*/\" at the end of this comment" : "\"}\" after the rows of this table",
+      listener.report(before,
+                      comment ? "\"*/\" at the end of this comment" : "\"}\" after the rows of this table",
                       "the end of the file");
       return false;
     }

@@ -8,8 +8,8 @@
 namespace sluice {
 
 /// Parses the file that `sources` holds at `text`. Syntax errors (101) are reported, as many as the text
-/// has; then nothing is returned. Nesting and expressions are limited (256 levels, 4096 operators) with a
-/// finding, so that no input exhausts the stack.
+/// has; then nothing is returned. Brackets, expressions and branches are limited (256 levels, 4096
+/// operators, 1024 `else if`s) with a finding, so that no input exhausts the stack.
 std::optional<ast::File> parse(const SourceManager &sources, Span text, Diagnostics &diagnostics);
 
 } // namespace sluice

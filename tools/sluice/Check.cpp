@@ -50,7 +50,7 @@ static std::vector<std::string> schedulesBelow(const std::string &folder) {
   return files;
 }
 
-int runCheck() {
+ExitCode runCheck() {
   if (paths.empty())
     return usageError("name a file, a folder or - to check");
   if (format != "text" && format != "json")

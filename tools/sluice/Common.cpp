@@ -60,6 +60,29 @@ ExitCode usageError(const std::string &message) {
 
 void print(llvm::StringRef text) { llvm::outs() << text; }
 
+/// An error that is left in a stream would end the program when the stream does.
+static ExitCode takeError(llvm::raw_fd_ostream &stream, llvm::StringRef name) {
+  std::error_code error = stream.error();
+  stream.clear_error();
+  return error ? usageError("cannot write " + name.str() + ": " + error.message()) : Clean;
+}
+
+ExitCode writeFile(llvm::StringRef path, llvm::StringRef text) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (error)
+    return usageError("cannot write " + path.str() + ": " + error.message());
+  file << text;
+  file.close();
+  return takeError(file, path);
+}
+
+ExitCode finishOutput(ExitCode code) {
+  llvm::outs().flush();
+  ExitCode written = takeError(llvm::outs(), "the output");
+  return written == Clean ? code : written;
+}
+
 CompileOptions compileOptions() {
   CompileOptions options;
   options.schedule = scheduleName;

@@ -16,12 +16,12 @@ extern llvm::cl::list<std::string> definitions;
 extern llvm::cl::opt<std::string> scheduleName, transportName;
 extern llvm::cl::opt<uint64_t> maxOps;
 
-int runCheck();
-int runSimulate();
-int runGenerate();
-int runDump();
-int runQueue();
-int runExplain();
+ExitCode runCheck();
+ExitCode runSimulate();
+ExitCode runGenerate();
+ExitCode runDump();
+ExitCode runQueue();
+ExitCode runExplain();
 
 /// One file of the command line, its settings, and the findings so far.
 struct Session {
@@ -52,6 +52,10 @@ bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings
 ExitCode usageError(const std::string &message);
 /// Writes to stdout.
 void print(llvm::StringRef text);
+/// Writes a file whole; Usage, after a message, if that fails.
+ExitCode writeFile(llvm::StringRef path, llvm::StringRef text);
+/// Usage, after a message, if something printed has not arrived; `code` otherwise.
+ExitCode finishOutput(ExitCode code);
 bool stdoutHasColors();
 bool stderrHasColors();
 /// Columns of the terminal, or of $COLUMNS; 100 otherwise.

@@ -11,7 +11,7 @@ namespace cl = llvm::cl;
 
 static cl::list<std::string> arguments(cl::Positional, cl::desc("ast|ir|sluice FILE"), cl::sub(dumpCommand));
 
-int runDump() {
+ExitCode runDump() {
   static constexpr llvm::StringRef kinds[] = {"ast", "ir", "sluice"};
   if (arguments.size() != 2 || !llvm::is_contained(kinds, llvm::StringRef(arguments[0])))
     return usageError("sluice dump ast|ir|sluice FILE");

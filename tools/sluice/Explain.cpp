@@ -20,7 +20,7 @@ static void listRules() {
                       rule.message.str()));
 }
 
-int runExplain() {
+ExitCode runExplain() {
   if (markdown && !ruleName.empty())
     return usageError("--markdown prints all rules; name one without it");
   if (markdown) {

@@ -7,7 +7,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace sluice::tool {
 
@@ -33,16 +32,12 @@ static bool isCurrent(llvm::StringRef path, llvm::StringRef text) {
 }
 
 static ExitCode write(llvm::StringRef path, llvm::StringRef text) {
-  std::error_code error = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path));
-  if (!error) {
-    llvm::raw_fd_ostream file(path, error);
-    if (!error)
-      file << text;
-  }
-  return error ? usageError("cannot write " + path.str() + ": " + error.message()) : Clean;
+  if (std::error_code error = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
+    return usageError("cannot write " + path.str() + ": " + error.message());
+  return writeFile(path, text);
 }
 
-int runGenerate() {
+ExitCode runGenerate() {
   if (arguments.size() != 2 || arguments[0] != "cpp")
     return usageError("sluice generate cpp FILE -o DIR");
   if (output.empty())

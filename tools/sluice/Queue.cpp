@@ -11,7 +11,7 @@ static cl::opt<std::string> path(cl::Positional, cl::desc("FILE"), cl::sub(queue
 static cl::opt<unsigned> steps("steps", cl::desc("Steps to run at most, while something waits (default 8)"),
                                cl::init(8), cl::sub(queueCommand));
 
-int runQueue() {
+ExitCode runQueue() {
   if (path.empty())
     return usageError("name a file with a queue block");
   Session session;

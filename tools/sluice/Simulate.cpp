@@ -7,7 +7,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace sluice::tool {
 
@@ -65,7 +64,7 @@ static ExitCode chartOptions(const Instance &instance, ChartOptions &options) {
   return Clean;
 }
 
-int runSimulate() {
+ExitCode runSimulate() {
   if (path.empty())
     return usageError("name a file to simulate");
   std::string kind = format;
@@ -113,12 +112,8 @@ int runSimulate() {
     print(text);
     return code;
   }
-  std::error_code error;
-  llvm::raw_fd_ostream file(output, error);
-  if (error)
-    return usageError("cannot write " + output + ": " + error.message());
-  file << text;
-  return code;
+  ExitCode written = writeFile(output, text);
+  return written == Clean ? code : written;
 }
 
 } // namespace sluice::tool

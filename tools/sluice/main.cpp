@@ -33,7 +33,7 @@ static bool isLater(llvm::StringRef command) {
   return llvm::is_contained(later, command);
 }
 
-static int dispatch() {
+static ExitCode dispatch() {
   if (checkCommand)
     return runCheck();
   if (simulateCommand)
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
                                    &llvm::errs()))
     return Usage;
   try {
-    return dispatch();
+    return finishOutput(dispatch());
   } catch (const std::exception &fault) {
     llvm::errs() << "sluice: this is a fault of the tool itself: " << fault.what() << '\n';
     return Fault;
