@@ -31,22 +31,24 @@ std::vector<std::string> Compilation::schedules(const CompileOptions &options, c
            llvm::any_of(setting, [&](const Definition &d) { return d.name == param.name; });
   };
   std::vector<std::string> names;
-  for (const CheckedSchedule &schedule : file->schedules) {
-    bool runs = options.schedule.empty() ? !schedule.isImported && !schedule.isUsed
-                                         : schedule.name == options.schedule;
-    if (runs && llvm::all_of(schedule.parameters, hasValue))
+  for (const CheckedSchedule &schedule : file->schedules)
+    if (isChosen(schedule, options) && llvm::all_of(schedule.parameters, hasValue))
       names.push_back(schedule.name);
-  }
   return names;
 }
 
-std::vector<std::string> Compilation::parameterNames() const {
+bool Compilation::isChosen(const CheckedSchedule &schedule, const CompileOptions &options) {
+  return options.schedule.empty() ? !schedule.isImported && !schedule.isUsed
+                                  : schedule.name == options.schedule;
+}
+
+std::vector<std::string> Compilation::parameterNames(const CompileOptions &options) const {
   std::vector<std::string> names;
   for (const CheckedParam &param : file->params)
     names.push_back(param.name);
   for (const CheckedSchedule &schedule : file->schedules)
     for (const CheckedParam &param : schedule.parameters)
-      if (!llvm::is_contained(names, param.name))
+      if (isChosen(schedule, options) && !llvm::is_contained(names, param.name))
         names.push_back(param.name);
   return names;
 }
@@ -158,6 +160,9 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
   instance.name = declared.name;
   instance.schedule = prepare(declared, setting, evaluator);
   if (instance.schedule) {
+    for (const CheckedAllow &allow : file->allows)
+      if (allow.schedule == instance.schedule->name && depth >= Depth::Verify)
+        diagnostics.allow(allow.rule, declared.name, allow.span);
     // A template's own parameters stand beside those of the file and of the schedule that uses it.
     for (const auto *params : {static_cast<const std::vector<CheckedParam> *>(&file->params),
                                &declared.parameters, &instance.schedule->parameters})
@@ -217,8 +222,10 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
 
 void Compilation::run(const Setting &setting, const CompileOptions &options, Depth depth,
                       Diagnostics &diagnostics, const std::function<void(Instance &)> &visit) {
+  // What `allow` silences is found by verify. Of the schedules not run some may need it.
   for (const CheckedAllow &allow : file->allows)
-    diagnostics.allow(allow.rule, allow.schedule, allow.span, allow.reason);
+    if (allow.schedule.empty() && depth >= Depth::Verify)
+      diagnostics.allow(allow.rule, "", allow.span, /*mayBeUnused=*/!options.schedule.empty());
   Evaluator evaluator(*file, diagnostics);
   evaluator.limitWork(options.elaborate.maxOps);
   diagnostics.setSchedule("");

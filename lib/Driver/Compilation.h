@@ -57,7 +57,9 @@ public:
 
   /// Names of the schedules that would run with these values, in order.
   std::vector<std::string> schedules(const CompileOptions &options, const Setting &setting) const;
-  std::vector<std::string> parameterNames() const;
+  /// Parameters that `-D` can set: those of the file and of the schedules that run. What a template gets is
+  /// said where it is used.
+  std::vector<std::string> parameterNames(const CompileOptions &options) const;
 
   enum class Depth : uint8_t { Elaborate, Verify, Expectations, Figures };
   /// Runs one setting; findings go to `diagnostics`. `visit` sees each instance that was elaborated.
@@ -74,11 +76,13 @@ public:
   const CheckedFile &checked() const { return *file; }
 
 private:
+  static bool isChosen(const CheckedSchedule &schedule, const CompileOptions &options);
   bool setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting, Evaluator &evaluator);
   bool isInRange(const CheckedParam &param, Evaluator &evaluator, Span given, llvm::StringRef fix);
   void runSchedule(const CheckedSchedule &declared, const Setting &setting, const CompileOptions &options,
                    Depth depth, Evaluator &evaluator, const std::function<void(Instance &)> &visit);
-  const CheckedSchedule *prepare(const CheckedSchedule &declared, const Setting &setting, Evaluator &evaluator);
+  const CheckedSchedule *prepare(const CheckedSchedule &declared, const Setting &setting,
+                                 Evaluator &evaluator);
   const CheckedSchedule *instantiate(const CheckedSchedule::Use &use, Evaluator &evaluator);
   void compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
 

@@ -111,7 +111,7 @@ void Analyzer::allowance(const ast::Allow &allow, const std::string &schedule) {
     return;
   }
   if (rule) {
-    result.allows.push_back({rule->rule, schedule, allow.reason, allow.span});
+    result.allows.push_back({rule->rule, schedule, allow.span});
     return;
   }
   std::vector<llvm::StringRef> names;

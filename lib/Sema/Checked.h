@@ -154,7 +154,6 @@ struct CheckedExpect {
 struct CheckedAllow {
   Rule rule;
   std::string schedule; ///< Empty: everywhere.
-  std::string reason;
   Span span;
 };
 

@@ -78,8 +78,8 @@ Finding &Diagnostics::report(Rule rule, Span span, const Values &values) {
   return list.back();
 }
 
-void Diagnostics::allow(Rule rule, std::string inSchedule, Span where, std::string reason) {
-  allowances.push_back({rule, std::move(inSchedule), where, std::move(reason)});
+void Diagnostics::allow(Rule rule, std::string inSchedule, Span where, bool mayBeUnused) {
+  allowances.push_back({rule, std::move(inSchedule), where, mayBeUnused});
 }
 
 bool Diagnostics::hasErrors() const {
@@ -88,24 +88,23 @@ bool Diagnostics::hasErrors() const {
 
 unsigned Diagnostics::finish() {
   unsigned allowed = 0;
-  std::vector<bool> used(allowances.size());
+  std::set<uint32_t> used; // places
   llvm::erase_if(list, [&](const Finding &finding) {
     if (finding.severity == Severity::Error)
       return false;
-    for (size_t i = 0; i < allowances.size(); ++i) {
-      const Allowance &a = allowances[i];
+    for (const Allowance &a : allowances) {
       if (a.rule != finding.rule || (!a.schedule.empty() && a.schedule != finding.schedule))
         continue;
-      used[i] = true;
+      used.insert(a.where.begin);
       ++allowed;
       return true;
     }
     return false;
   });
-  for (size_t i = 0; i < allowances.size(); ++i)
-    if (!used[i])
-      report(Rule::UnusedAllow, allowances[i].where, {{"rule", info(allowances[i].rule).name.str()}})
-          .fix.message = "delete it";
+  if (!hasErrors())
+    for (const Allowance &a : allowances)
+      if (!a.mayBeUnused && used.insert(a.where.begin).second)
+        report(Rule::UnusedAllow, a.where, {{"rule", info(a.rule).name.str()}}).fix.message = "delete it";
   llvm::stable_sort(list, [](const Finding &a, const Finding &b) {
     return std::tie(a.span.begin, a.rule) < std::tie(b.span.begin, b.rule);
   });

@@ -88,8 +88,9 @@ public:
 
   /// Changes a rule's severity for this run (`--deny`, `--warn`).
   void setSeverity(Rule rule, Severity severity) { severities[rule] = severity; }
-  /// Silences warnings and notes of `rule` (`allow`); errors stay. `schedule` empty: in all of them.
-  void allow(Rule rule, std::string schedule, Span where, std::string reason);
+  /// Silences warnings and notes of `rule` (`allow`); errors stay. `schedule` empty: in all of them. An
+  /// `allow` of a template stands once for each schedule of it, always at the same place.
+  void allow(Rule rule, std::string schedule, Span where, bool mayBeUnused = false);
 
   bool hasErrors() const;
   /// The schedule that later reports belong to.
@@ -97,8 +98,8 @@ public:
 
   std::vector<Finding> &findings() { return list; }
   const std::vector<Finding> &findings() const { return list; }
-  /// Applies `allow`, reports those that silence nothing, merges equal findings and sorts by place.
-  /// Returns how many findings were allowed.
+  /// Applies `allow`, reports those that silence nothing unless an error kept them from it, merges equal
+  /// findings and sorts by place. Returns how many findings were allowed.
   unsigned finish();
 
 private:
@@ -106,7 +107,7 @@ private:
     Rule rule;
     std::string schedule;
     Span where;
-    std::string reason;
+    bool mayBeUnused;
   };
   std::vector<Finding> list;
   std::vector<Allowance> allowances;

@@ -157,6 +157,8 @@ void CheckRun::several(const std::string &path, Compilation &compilation, Diagno
   };
   std::set<std::string> faulty;
   for (auto &[key, entry] : seen) {
+    if (entry.finding.rule == Rule::UnusedAllow && entry.count < settings.size())
+      continue; // it is needed at another setting
     bool error = entry.finding.severity == Severity::Error;
     entry.finding.instance =
         fmt::format("{} at {} of {}, smallest {}{}", error ? "fails" : "found", entry.count, settings.size(),

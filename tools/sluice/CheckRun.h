@@ -14,8 +14,8 @@ public:
 
   /// Reads `-D` and the other options that all files share.
   ExitCode start();
-  /// Checks one file. Inside a folder a file that declares no schedule, or none of the parameters, is
-  /// looked at as far as it goes; named itself it is a usage error.
+  /// Checks one file. Inside a folder a file that declares no schedule is looked at as far as it goes;
+  /// named itself it is a usage error.
   ExitCode file(const std::string &path, bool inFolder);
   bool hasFindings() const { return !findings.empty(); }
   /// Prints everything. Findings if one is at or above the threshold, or if no setting could be checked.

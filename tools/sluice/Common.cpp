@@ -101,8 +101,9 @@ static std::string noSuch(llvm::StringRef kind, llvm::StringRef name, llvm::Arra
   return known.empty() ? text + ": the file has none" : text + ": the file has " + llvm::join(known, ", ");
 }
 
-bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings) {
-  std::vector<std::string> parameters = compilation.parameterNames();
+bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
+                         const CompileOptions &options) {
+  std::vector<std::string> parameters = compilation.parameterNames(options);
   for (const Definition &definition : settings.empty() ? Setting{} : settings.front())
     if (!llvm::is_contained(parameters, definition.name)) {
       usageError("-D " + definition.name + ": " + noSuch("parameter", definition.name, parameters));
@@ -113,7 +114,7 @@ bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting>
 
 bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
                 const CompileOptions &options) {
-  if (!checkParameterNames(compilation, settings))
+  if (!checkParameterNames(compilation, settings, options))
     return false;
   if (!compilation.schedules(options, settings.empty() ? Setting{} : settings.front()).empty())
     return true;

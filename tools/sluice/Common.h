@@ -44,7 +44,8 @@ CompileOptions compileOptions();
 /// Usage if `--transport` names none there is.
 ExitCode checkTransport(const CompileOptions &options);
 /// True if every name of `-D` is a parameter of the file; else says so on stderr.
-bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings);
+bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
+                         const CompileOptions &options);
 /// True if names of `--schedule` and `-D` occur in the file; else says so on stderr.
 bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
                 const CompileOptions &options);

@@ -24,7 +24,7 @@ ExitCode runQueue() {
     return usageError("cannot read " + path + ": " + file.error);
   if (!session.compilation.load(file.text, session.diagnostics))
     return session.finish();
-  if (!checkParameterNames(session.compilation, settings))
+  if (!checkParameterNames(session.compilation, settings, {}))
     return Usage;
   if (session.compilation.checked().queues.empty())
     return usageError(path + " has no queue block");
