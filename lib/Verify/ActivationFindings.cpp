@@ -122,9 +122,8 @@ static void reportMissingForward(VerifyContext &context, const FaultGroup &group
   if (user != noOp)
     noteOp(context, finding, user, opText(context, user) + " needs it");
   noteOthers(context, group, true, finding);
-  finding.fix.message =
-      fmt::format("add {} on device {}{}", opOf(OpKind::Forward, first), first.device,
-                  context.program.placeSpans.empty() ? "" : ", or shorten `place`");
+  finding.fix.message = fmt::format("add {} on device {}{}", opOf(OpKind::Forward, first), first.device,
+                                    context.program.placeSpans.empty() ? "" : ", or shorten `place`");
 }
 
 static void reportMissingBackward(VerifyContext &context, const FaultGroup &group) {

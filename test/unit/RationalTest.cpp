@@ -1,5 +1,5 @@
-#include "Support/Quantity.h"
 #include "Support/Rational.h"
+#include "Support/Quantity.h"
 
 #include <gtest/gtest.h>
 

@@ -94,8 +94,9 @@ TEST(Builder, MakesTheIrOfTheLanguage) {
         program.reduce();
         program.update();
       });
-      std::vector<Program> written = programsOf("import \"std/zb_h1\"; schedule main = zb_h1(P = " +
-                                                std::to_string(P) + ", M = " + std::to_string(M) + ");");
+      std::vector<Program> written =
+          programsOf("import \"std/zb_h1\"; schedule main = zb_h1(P = " + std::to_string(P) +
+                     ", M = " + std::to_string(M) + ");");
       ASSERT_EQ(written.size(), 1u);
       EXPECT_TRUE(equal(builder.build(), written[0])) << "P=" << P << " M=" << M;
     }
