@@ -46,6 +46,8 @@ private:
   void checkWhole();
   /// Only the pairs of stages that some overlap of the program runs.
   void evaluateOverlaps();
+  /// The members of an overlap together may take too long for 64 bits.
+  void checkOverlapSums();
   /// The largest unit that divides every time, so that times stay small.
   void chooseUnit();
 
@@ -74,6 +76,7 @@ private:
   CostModel costs;
   bool failed = false;
   unsigned used = 0; // a bit per kind of op
+  bool hasOverlaps = false;
   Span firstTick, firstTime;
   Rationals forward, recompute, backward, backwardInput, backwardWeight, activationTransfer, gradientTransfer;
   std::map<std::pair<uint32_t, uint32_t>, Rational> overlapped;

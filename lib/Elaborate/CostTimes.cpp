@@ -109,6 +109,23 @@ void CostEvaluator::evaluateOverlaps() {
   }
 }
 
+void CostEvaluator::checkOverlapSums() {
+  int64_t sum = 0;
+  for (OpId id = 0; id < program.size(); ++id) {
+    const Op &op = program.ops[id];
+    if (!op.has(OverlapFollower))
+      sum = 0;
+    if (!__builtin_add_overflow(sum, durationOf(costs, op), &sum))
+      continue;
+    diagnostics
+        .report(Rule::ValueOutOfRange, program.spanOf(id),
+                {{"what", "the ops of the overlap take more than 64 bits of time"}})
+        .fix.message = "rounder costs, or a coarser unit";
+    failed = true;
+    return;
+  }
+}
+
 void CostEvaluator::chooseUnit() {
   costs.ticks = !firstTime.isValid();
   costs.displayUnit = costs.ticks ? "" : file.timeUnit.empty() ? "ns" : file.timeUnit;

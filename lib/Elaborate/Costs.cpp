@@ -7,8 +7,10 @@
 namespace sluice {
 
 std::optional<CostModel> CostEvaluator::run() {
-  for (const Op &op : program.ops)
+  for (const Op &op : program.ops) {
     used |= 1u << static_cast<unsigned>(op.kind);
+    hasOverlaps |= op.has(OverlapFirst);
+  }
   if (!evaluateTraining())
     return std::nullopt;
   if (file.model) {
@@ -18,6 +20,8 @@ std::optional<CostModel> CostEvaluator::run() {
       evaluateTransfers();
     if (!failed)
       chooseUnit();
+    if (!failed && hasOverlaps)
+      checkOverlapSums();
   } else {
     CostModel ticks = CostModel::ofTicks(program.stages);
     ticks.samples = std::move(costs.samples);
