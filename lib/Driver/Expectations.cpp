@@ -55,7 +55,10 @@ public:
     }
     if (!alsoFailing.empty())
       diagnostics.findings()[*reported].notes.push_back(
-          {fmt::format("the same holds for {} = {}", code.slotNames[item.variable], numberList(alsoFailing)), {}, {}, {}});
+          {fmt::format("the same holds for {} = {}", code.slotNames[item.variable], numberList(alsoFailing)),
+           {},
+           {},
+           {}});
   }
 
   Value figure(llvm::StringRef name, llvm::ArrayRef<Value> arguments, Span span) {
@@ -80,28 +83,28 @@ public:
       bool device = info->arity == FigureArity::Device;
       uint32_t count = device ? instance.program.devices : instance.program.stages;
       if (!arguments[0].isPlainInteger() || arguments[0].number.num < 0 || arguments[0].number.num >= count) {
-        diagnostics.report(Rule::IndexOutOfRange, span,
-                           {{"op", shown},
-                            {"what", device ? "device" : "stage"},
-                            {"index", evaluator.str(arguments[0])},
-                            {"bound", fmt::format("{}s are 0 to {}", device ? "device" : "stage", count - 1)}});
+        diagnostics.report(
+            Rule::IndexOutOfRange, span,
+            {{"op", shown},
+             {"what", device ? "device" : "stage"},
+             {"index", evaluator.str(arguments[0])},
+             {"bound", fmt::format("{}s are 0 to {}", device ? "device" : "stage", count - 1)}});
         return {};
       }
       index = static_cast<uint32_t>(arguments[0].number.num);
     }
     if (auto value = figures.valueInBaseUnits(name, index)) {
       bool ticks = instance.costs.ticks;
-      Dimension dimension = info->unit == FigureUnit::Size                 ? sizeDimension
-                            : info->unit == FigureUnit::Time && !ticks     ? timeDimension
-                            : info->unit == FigureUnit::Rate && !ticks     ? rateDimension
-                                                                           : noDimension;
+      Dimension dimension = info->unit == FigureUnit::Size             ? sizeDimension
+                            : info->unit == FigureUnit::Time && !ticks ? timeDimension
+                            : info->unit == FigureUnit::Rate && !ticks ? rateDimension
+                                                                       : noDimension;
       return Value::of(*value, dimension);
     }
     llvm::StringRef setting = figures.missingSetting(name);
     diagnostics
         .report(Rule::ValueMissing, span,
-                {{"figure", name.str()},
-                 {"setting", setting.empty() ? "ops that take time" : setting.str()}})
+                {{"figure", name.str()}, {"setting", setting.empty() ? "ops that take time" : setting.str()}})
         .fix.message = "declare it";
     return {};
   }
@@ -156,11 +159,11 @@ private:
       static constexpr const char *operators[] = {"<", "<=", ">", ">=", "==", "!="};
       Value right = evaluator.eval(node.b);
       comparison = fmt::format(
-          "{} {}", operators[static_cast<unsigned>(node.op) - static_cast<unsigned>(NodeOp::Less)], show(right));
+          "{} {}", operators[static_cast<unsigned>(node.op) - static_cast<unsigned>(NodeOp::Less)],
+          show(right));
     }
-    Finding &finding = diagnostics.report(
-        Rule::ExpectationFailed, item.span,
-        {{"figure", figure}, {"value", value}, {"comparison", comparison}});
+    Finding &finding = diagnostics.report(Rule::ExpectationFailed, item.span,
+                                          {{"figure", figure}, {"value", value}, {"comparison", comparison}});
     if (item.variable != noSlot)
       finding.loops.push_back({code.slotNames[item.variable], index});
     explainIdle(finding, figure);
@@ -189,8 +192,11 @@ private:
       upstream += times.stallUpstream;
     }
     std::vector<std::string> parts;
-    for (auto [name, time] : {std::pair("fill", fill), {"drain", drain}, {"stall_transfer", transfer},
-                              {"imbalance", imbalance}, {"stall_upstream", upstream}})
+    for (auto [name, time] : {std::pair("fill", fill),
+                              {"drain", drain},
+                              {"stall_transfer", transfer},
+                              {"imbalance", imbalance},
+                              {"stall_upstream", upstream}})
       if (time != 0)
         parts.push_back(fmt::format("{} {}", name, formatUnits(instance.costs, Rational(time))));
     if (!parts.empty())
@@ -214,8 +220,8 @@ private:
                       model == "local";
       if (instance.verdict.complete && !isProved) {
         diagnostics.report(Rule::NotSupportedYet, item.span,
-                           {{"what", fmt::format("`deadlock_free under {}` with communication inferred({})", model,
-                                                 instance.costs.communication)}});
+                           {{"what", fmt::format("`deadlock_free under {}` with communication inferred({})",
+                                                 model, instance.costs.communication)}});
         return;
       }
     }

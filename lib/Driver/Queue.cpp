@@ -5,8 +5,8 @@
 namespace sluice {
 
 /// A queue's setting as a number that is not negative; nothing if it is missing or wrong, with a finding.
-static std::optional<Rational> queueSetting(const CheckedBlock &queue, Evaluator &evaluator,
-                                            const char *name, Dimension dimension, bool positive) {
+static std::optional<Rational> queueSetting(const CheckedBlock &queue, Evaluator &evaluator, const char *name,
+                                            Dimension dimension, bool positive) {
   auto found = queue.settings.find(name);
   if (found == queue.settings.end()) {
     evaluator.diagnostics
@@ -71,12 +71,14 @@ std::string queueText(const QueueRun &run) {
   if (run.drainTime && run.arrival.num == 0)
     out += fmt::format("Admissions have stopped: the backlog is served after {}.\n", seconds(*run.drainTime));
   else if (run.drainTime)
-    out += fmt::format("Less arrives than is served: the backlog is gone after {}.\n", seconds(*run.drainTime));
+    out +=
+        fmt::format("Less arrives than is served: the backlog is gone after {}.\n", seconds(*run.drainTime));
   else if (run.arrival == run.service)
     out += "The backlog stays: as much arrives as is served.\n";
   else
     out += "The backlog grows: more arrives than is served.\n";
-  return out + "A queue has no stages and no forward or backward wave: its times say nothing about a bubble.\n";
+  return out +
+         "A queue has no stages and no forward or backward wave: its times say nothing about a bubble.\n";
 }
 
 } // namespace sluice

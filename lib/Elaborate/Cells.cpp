@@ -12,17 +12,13 @@ struct Action {
   bool isLater, hasMicrobatch;
 };
 // Longer names first: `B` begins no other, but `RECV_F` must not be read as anything shorter.
-constexpr Action actions[] = {{"REDUCE_GRAD", OpKind::Reduce, false, false},
-                              {"UNSHARD", OpKind::Zero, true, false},
-                              {"RESHARD", OpKind::Zero, true, false},
-                              {"SEND_F", OpKind::Zero, true, true},
-                              {"RECV_F", OpKind::Zero, true, true},
-                              {"SEND_B", OpKind::Zero, true, true},
-                              {"RECV_B", OpKind::Zero, true, true},
-                              {"F", OpKind::Forward, false, true},
-                              {"I", OpKind::BackwardInput, false, true},
-                              {"W", OpKind::BackwardWeight, false, true},
-                              {"B", OpKind::Backward, false, true}};
+constexpr Action actions[] = {
+    {"REDUCE_GRAD", OpKind::Reduce, false, false}, {"UNSHARD", OpKind::Zero, true, false},
+    {"RESHARD", OpKind::Zero, true, false},        {"SEND_F", OpKind::Zero, true, true},
+    {"RECV_F", OpKind::Zero, true, true},          {"SEND_B", OpKind::Zero, true, true},
+    {"RECV_B", OpKind::Zero, true, true},          {"F", OpKind::Forward, false, true},
+    {"I", OpKind::BackwardInput, false, true},     {"W", OpKind::BackwardWeight, false, true},
+    {"B", OpKind::Backward, false, true}};
 
 /// Reads digits at the front of `rest`; false if there are none or the number is not below `limit`.
 bool readNumber(llvm::StringRef &rest, uint64_t limit, uint64_t &number) {

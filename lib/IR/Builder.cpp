@@ -59,9 +59,7 @@ void DeviceProgram::overlap(const std::function<void()> &members) {
 void DeviceProgram::zero(Where where) { appendAll(OpKind::Zero, where); }
 void DeviceProgram::reduce(Where where) { appendAll(OpKind::Reduce, where); }
 void DeviceProgram::update(Where where) { appendAll(OpKind::Update, where); }
-void DeviceProgram::zero(Stage s, Where where) {
-  append(microbatchOp(OpKind::Zero, s, noMicrobatch), where);
-}
+void DeviceProgram::zero(Stage s, Where where) { append(microbatchOp(OpKind::Zero, s, noMicrobatch), where); }
 void DeviceProgram::reduce(Stage s, Where where) {
   append(microbatchOp(OpKind::Reduce, s, noMicrobatch), where);
 }

@@ -35,7 +35,7 @@ struct CostModel {
   /// Bytes. `boundary` is the output of a stage for a microbatch; its gradient has the same size.
   StageTable<int64_t> activation, keptInput, pending, boundary;
   std::vector<int64_t> weights, gradients, optimizerState, workspace; ///< Per stage.
-  std::vector<int64_t> memoryLimit, reserved;                         ///< Per device; limit empty: none given.
+  std::vector<int64_t> memoryLimit, reserved; ///< Per device; limit empty: none given.
   /// Settings the file leaves out and which therefore count 0 (`activation`, `weights`).
   std::vector<std::string> notCounted;
   /// Where a setting of model, cluster or training is written (`forward`, `boundary`, `link`).

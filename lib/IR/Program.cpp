@@ -8,8 +8,8 @@ namespace sluice {
 
 llvm::StringRef name(OpKind kind) {
   static constexpr const char *names[opKindCount] = {
-      "forward", "backward", "backward_input", "backward_weight", "recompute", "drop", "zero", "reduce",
-      "update"};
+      "forward", "backward", "backward_input", "backward_weight", "recompute",
+      "drop",    "zero",     "reduce",         "update"};
   return names[static_cast<unsigned>(kind)];
 }
 

@@ -14,7 +14,8 @@ template <typename T> class StageTable {
 public:
   StageTable() = default;
   /// The same row for every microbatch.
-  explicit StageTable(std::vector<T> row) : stages(static_cast<uint32_t>(row.size())), values(std::move(row)) {}
+  explicit StageTable(std::vector<T> row)
+      : stages(static_cast<uint32_t>(row.size())), values(std::move(row)) {}
 
   /// Appends the row of the next microbatch; equal rows share storage.
   void addMicrobatch(const std::vector<T> &row) {

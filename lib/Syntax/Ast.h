@@ -178,7 +178,8 @@ struct Table {
   Span span;
 };
 
-using ScheduleItem = std::variant<Let, Function, Require, Allow, Place, DeviceBlock, Timetable, Table, Setting>;
+using ScheduleItem =
+    std::variant<Let, Function, Require, Allow, Place, DeviceBlock, Timetable, Table, Setting>;
 
 struct ScheduleParameter {
   Identifier name;

@@ -168,11 +168,11 @@ public:
     line(e.name.span, "expect " + e.name.text);
     nested([&] {
       for (const Expected &item : e.items)
-        line(item.span, item.comparison ? str(*item.comparison) +
-                                              (item.variable ? " for " + item.variable->text : "") +
-                                              in(item.range) + by(item.step) +
-                                              (item.condition ? " when " + str(*item.condition) : "")
-                                        : "deadlock_free under " + str(item.under));
+        line(item.span, item.comparison
+                            ? str(*item.comparison) + (item.variable ? " for " + item.variable->text : "") +
+                                  in(item.range) + by(item.step) +
+                                  (item.condition ? " when " + str(*item.condition) : "")
+                            : "deadlock_free under " + str(item.under));
     });
   }
   void operator()(const Statement &s) {
