@@ -81,6 +81,9 @@ ExitCode runCheck() {
         return code;
     if (isFolder && run.schedules == before && !run.hasFindings())
       return usageError("no file in " + path + " declares a schedule");
+    if (isFolder)
+      if (ExitCode code = run.finishFolder(path); code != Clean)
+        return code;
   }
   return run.finish(*threshold, format == "json");
 }

@@ -12,7 +12,7 @@ namespace sluice::tool {
 
 ExitCode CheckRun::start() {
   std::string error;
-  settings = parseDefinitions(definitions, error);
+  allSettings = parseDefinitions(definitions, error);
   if (!error.empty())
     return usageError("-D: " + error);
   return checkTransport(options);
@@ -28,6 +28,27 @@ void CheckRun::add(Diagnostics &diagnostics) {
   findings.insert(findings.end(), diagnostics.findings().begin(), diagnostics.findings().end());
 }
 
+/// The settings of `-D` that concern this file: in a folder parameters belong to the files that have them.
+void CheckRun::keepOwnParameters(const Compilation &compilation) {
+  std::vector<std::string> known = compilation.parameterNames(options), own;
+  for (const std::string &definition : definitions)
+    if (llvm::StringRef name = llvm::StringRef(definition).split('=').first.trim();
+        llvm::is_contained(known, name)) {
+      own.push_back(definition);
+      parametersSeen.insert(name.str());
+    }
+  std::string error; // none: `start` has read them all
+  settings = parseDefinitions(own, error);
+}
+
+ExitCode CheckRun::finishFolder(const std::string &path) const {
+  for (const std::string &definition : definitions)
+    if (std::string name = llvm::StringRef(definition).split('=').first.trim().str();
+        !parametersSeen.count(name))
+      return usageError("-D " + name + ": no file in " + path + " has a parameter of this name");
+  return Clean;
+}
+
 ExitCode CheckRun::file(const std::string &path, bool inFolder) {
   FileLoader::Result read = loader.open(path);
   if (!read.error.empty())
@@ -40,6 +61,9 @@ ExitCode CheckRun::file(const std::string &path, bool inFolder) {
     add(diagnostics);
     return Clean;
   }
+  settings = allSettings;
+  if (inFolder)
+    keepOwnParameters(compilation);
   bool hasSchedules = !compilation.schedules(options, settings[0]).empty();
   if (!hasSchedules && !compilation.checked().queues.empty()) {
     queues(path, compilation, diagnostics);

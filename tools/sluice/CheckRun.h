@@ -17,6 +17,8 @@ public:
   /// Checks one file. Inside a folder a file that declares no schedule is looked at as far as it goes;
   /// named itself it is a usage error.
   ExitCode file(const std::string &path, bool inFolder);
+  /// After the files of a folder: Usage if none of them has a parameter that `-D` names.
+  ExitCode finishFolder(const std::string &path) const;
   bool hasFindings() const { return !findings.empty(); }
   /// Prints everything. Findings if one is at or above the threshold, or if no setting could be checked.
   ExitCode finish(Severity threshold, bool json);
@@ -27,6 +29,7 @@ private:
   void queues(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
   void add(Diagnostics &diagnostics);
   void prepare(Diagnostics &diagnostics) const;
+  void keepOwnParameters(const Compilation &compilation);
 
   struct Verdict {
     std::string path, text;
@@ -37,7 +40,9 @@ private:
   std::vector<CheckedInstance> checked;
   std::vector<Verdict> verdicts; ///< In words: `clean: …`.
   std::set<std::string> paths;
-  std::vector<Setting> settings;
+  std::vector<Setting> allSettings;     ///< Of the command line.
+  std::vector<Setting> settings;        ///< Of the file at hand.
+  std::set<std::string> parametersSeen; ///< Of `-D`, in files of folders.
   CompileOptions options = compileOptions();
   unsigned allowed = 0;
   bool nothingChecked = false; ///< Every setting of some file was refused by its `require`s.
