@@ -12,7 +12,7 @@
 namespace sluice {
 
 /// Expressions nest through calls of functions; beyond this the stack would be at stake.
-static constexpr unsigned maxDepth = 5000;
+static constexpr unsigned maxDepth = 1000;
 
 Evaluator::Evaluator(CheckedFile &file, Diagnostics &diagnostics)
     : diagnostics(diagnostics), file(file), slots(file.code.slotNames.size()) {

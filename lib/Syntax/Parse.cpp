@@ -16,7 +16,7 @@ using grammar::SluiceParser;
 namespace {
 
 constexpr unsigned maxNesting = 256;
-constexpr unsigned maxOperators = 4096;
+constexpr unsigned maxOperators = 1024;
 constexpr unsigned maxSyntaxErrors = 20;
 
 /// Turns what ANTLR says into 101 findings.

@@ -8,7 +8,7 @@
 namespace sluice {
 
 /// Parses the file that `sources` holds at `text`. Syntax errors (101) are reported, as many as the text
-/// has; then nothing is returned. Brackets, expressions and branches are limited (256 levels, 4096
+/// has; then nothing is returned. Brackets, expressions and branches are limited (256 levels, 1024
 /// operators, 1024 `else if`s) with a finding, so that no input exhausts the stack.
 std::optional<ast::File> parse(const SourceManager &sources, Span text, Diagnostics &diagnostics);
 
