@@ -69,7 +69,7 @@ ExitCode runSimulate() {
     return usageError("name a file to simulate");
   std::string kind = format;
   if (kind.empty() && !output.empty())
-    kind = llvm::sys::path::extension(output).drop_front().str();
+    kind = llvm::sys::path::extension(output).ltrim('.').str(); // none: text
   if (kind.empty() || kind == "txt")
     kind = "text";
   if (kind != "text" && kind != "json")
