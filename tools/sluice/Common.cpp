@@ -21,17 +21,19 @@ cl::list<std::string>
                 cl::desc("Value of a parameter: -D M=32. Several are tried in turn: M=1,7,8 or "
                          "P=2..9 (9 not included)"),
                 cl::value_desc("NAME=VALUE"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand));
+                cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand),
+                cl::sub(exportCommand));
 cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of this name"),
                                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                                  cl::sub(generateCommand), cl::sub(dumpCommand));
+                                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand));
 cl::opt<std::string>
     transportName("transport", cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local"),
                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
                   cl::sub(generateCommand), cl::sub(dumpCommand));
 cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
                          cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
-                         cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand));
+                         cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
+                         cl::sub(importCommand), cl::sub(exportCommand));
 
 static bool hasColors(int descriptor) {
   const char *noColor = std::getenv("NO_COLOR");

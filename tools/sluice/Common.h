@@ -11,7 +11,7 @@ enum ExitCode : int { Clean = 0, Findings = 1, Usage = 2, Fault = 3 };
 
 /// Options that many commands take.
 extern llvm::cl::SubCommand checkCommand, simulateCommand, generateCommand, dumpCommand, queueCommand,
-    explainCommand;
+    explainCommand, importCommand, exportCommand;
 extern llvm::cl::list<std::string> definitions;
 extern llvm::cl::opt<std::string> scheduleName, transportName;
 extern llvm::cl::opt<uint64_t> maxOps;
@@ -22,6 +22,8 @@ ExitCode runGenerate();
 ExitCode runDump();
 ExitCode runQueue();
 ExitCode runExplain();
+ExitCode runImport();
+ExitCode runExport();
 
 /// One file of the command line, its settings, and the findings so far.
 struct Session {
@@ -49,6 +51,12 @@ bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting>
 /// True if names of `--schedule` and `-D` occur in the file; else says so on stderr.
 bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
                 const CompileOptions &options);
+/// `formats that are read: json, megatron`, or written.
+std::string formatList(bool read);
+/// Why `name` is no format that is read, or written, with the nearest that is.
+std::string noSuchFormat(llvm::StringRef name, bool read);
+/// What a format could not carry, a line each, to stderr.
+void printLost(llvm::ArrayRef<std::string> lost);
 /// Prints `sluice: error: …` to stderr and returns Usage.
 ExitCode usageError(const std::string &message);
 /// Writes to stdout.

@@ -23,13 +23,16 @@ cl::SubCommand queueCommand("queue", "Run the queue lab of a file, step by step\
                                      "queue.sluice\n");
 cl::SubCommand explainCommand("explain", "Explain a rule, or list them all\n\n  sluice explain "
                                          "missing-activation\n");
+cl::SubCommand importCommand("import", "Read another system's schedule as a schedule file\n\n  sluice "
+                                       "import megatron order.txt -o order.sluice\n");
+cl::SubCommand exportCommand("export", "Write a schedule in another system's format\n\n  sluice export json "
+                                       "pipeline.sluice -o pipeline.json\n");
 } // namespace sluice::tool
 
 /// Words of the contract's command line that have no meaning yet.
 static bool isLater(llvm::StringRef command) {
-  static constexpr llvm::StringRef later[] = {"sweep",     "import", "export",      "diff",
-                                              "fmt",       "list",   "init",        "compare",
-                                              "calibrate", "lsp",    "completions", "solve"};
+  static constexpr llvm::StringRef later[] = {"sweep",   "diff",      "fmt", "list",        "init",
+                                              "compare", "calibrate", "lsp", "completions", "solve"};
   return llvm::is_contained(later, command);
 }
 
@@ -46,12 +49,18 @@ static ExitCode dispatch() {
     return runQueue();
   if (explainCommand)
     return runExplain();
+  if (importCommand)
+    return runImport();
+  if (exportCommand)
+    return runExport();
   llvm::outs() << "sluice " SLUICE_VERSION ": pipeline schedules, checked, simulated and executed\n\n"
                   "  sluice check FILE       find what is wrong with it; try this first\n"
                   "  sluice simulate FILE    timeline, bubble and memory\n"
                   "  sluice generate cpp FILE -o DIR\n"
                   "                          the C++ executor\n"
                   "  sluice dump ir FILE     what the compiler sees\n"
+                  "  sluice import FORMAT FILE, sluice export FORMAT FILE\n"
+                  "                          other systems' formats\n"
                   "  sluice queue FILE       the queue lab\n"
                   "  sluice explain RULE     what a rule means\n\n"
                   "Each takes --help.\n";
@@ -69,7 +78,7 @@ int main(int argc, char **argv) {
       llvm::none_of(cl::getRegisteredSubcommands(),
                     [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
     return usageError(std::string("there is no command \"") + argv[1] +
-                      "\": check, simulate, generate, dump, queue or explain");
+                      "\": check, simulate, generate, dump, queue, explain, import or export");
   if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
                                    &llvm::errs()))
     return Usage;
