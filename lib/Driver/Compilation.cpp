@@ -100,16 +100,16 @@ bool Compilation::setParameters(llvm::ArrayRef<CheckedParam> params, const Setti
 }
 
 /// Follows `schedule main = c ? f(...) : g(...)` to the template and sets its parameters.
-const CheckedSchedule *Compilation::instantiate(const CheckedSchedule::Use &use, Evaluator &evaluator) {
+bool Compilation::instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator) {
   if (use.condition != noNode) {
     auto condition = evaluator.evalBoolean(use.condition, "the condition");
-    return condition ? instantiate(use.branches[*condition ? 0 : 1], evaluator) : nullptr;
+    return condition && instantiate(instance, use.branches[*condition ? 0 : 1], evaluator);
   }
   const CheckedSchedule &used = file->schedules[use.schedule];
   std::vector<Value> values(used.parameters.size());
   for (const auto &[position, node] : use.arguments)
     if (values[position] = evaluator.eval(node); !values[position])
-      return nullptr;
+      return false;
   for (size_t i = 0; i < values.size(); ++i) {
     const CheckedParam &param = used.parameters[i];
     if (values[i]) {
@@ -119,29 +119,31 @@ const CheckedSchedule *Compilation::instantiate(const CheckedSchedule::Use &use,
           .report(Rule::ValueMissing, use.span,
                   {{"figure", "schedule " + used.name}, {"setting", "parameter `" + param.name + "`"}})
           .fix.message = fmt::format("{}({} = ...)", used.name, param.name);
-      return nullptr;
+      return false;
     } else if (!evaluator.assign(param.slot, param.value)) {
-      return nullptr;
+      return false;
     }
     if (!isInRange(param, evaluator, use.span, "a value inside"))
-      return nullptr;
+      return false;
   }
-  if (!used.derived)
-    return &used;
-  return instantiate(*used.derived, evaluator);
+  instance.uses.push_back(&used);
+  return !used.derived || instantiate(instance, *used.derived, evaluator);
 }
 
 /// Sets the parameters of a schedule, or of the template it derives from, and runs its steps.
-const CheckedSchedule *Compilation::prepare(const CheckedSchedule &declared, const Setting &setting,
-                                            Evaluator &evaluator) {
-  if (!setParameters(declared.parameters, setting, evaluator))
-    return nullptr;
-  const CheckedSchedule *schedule = declared.derived ? instantiate(*declared.derived, evaluator) : &declared;
-  if (!schedule)
-    return nullptr;
-  std::vector<CheckedParam> params = schedule->parameters;
+bool Compilation::prepare(Instance &instance, const CheckedSchedule &declared, const Setting &setting,
+                          Evaluator &evaluator) {
+  instance.uses = {&declared};
+  if (!setParameters(declared.parameters, setting, evaluator) ||
+      (declared.derived && !instantiate(instance, *declared.derived, evaluator)))
+    return false;
+  const CheckedSchedule &schedule = *instance.uses.back();
+  std::vector<CheckedParam> params = schedule.parameters;
   params.insert(params.end(), file->params.begin(), file->params.end());
-  return evaluator.run(schedule->steps, params) ? schedule : nullptr;
+  if (!evaluator.run(schedule.steps, params))
+    return false;
+  instance.schedule = &schedule;
+  return true;
 }
 
 static bool hasErrorSince(const Diagnostics &diagnostics, size_t before) {
@@ -158,8 +160,7 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
   evaluator.limitWork(options.elaborate.maxOps);
   Instance instance;
   instance.name = declared.name;
-  instance.schedule = prepare(declared, setting, evaluator);
-  if (instance.schedule) {
+  if (prepare(instance, declared, setting, evaluator)) {
     for (const CheckedAllow &allow : file->allows)
       if (allow.schedule == instance.schedule->name && depth >= Depth::Verify)
         diagnostics.allow(allow.rule, declared.name, allow.span);
@@ -208,7 +209,9 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
 
   instance.index = std::make_unique<ProgramIndex>(instance.program);
   instance.verdict = verify(instance.program, *instance.index, instance.costs, diagnostics, &sources);
-  bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, instance.name);
+  // A timeline only for what the library states would make checks slow.
+  const bool withImported = depth == Depth::Figures || options.closedForms;
+  bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, instance, withImported);
   if (instance.verdict.complete && (depth == Depth::Figures || (wantsExpectations && !failed()))) {
     instance.timeline = simulate(instance.program, *instance.index, instance.costs, diagnostics);
     if (instance.timeline)
@@ -217,7 +220,7 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
   }
   // An error silences figures: they would be those of another schedule than the one meant.
   if (wantsExpectations && !failed())
-    checkExpectations(instance, evaluator, sources);
+    checkExpectations(instance, evaluator, sources, withImported);
 }
 
 void Compilation::run(const Setting &setting, const CompileOptions &options, Depth depth,
@@ -259,7 +262,8 @@ std::string reach(const Instance &instance) {
                         costs.transport.empty() ? "every channel model" : costs.transport);
   else
     text += "; completes under unbounded channels";
-  text += fmt::format("; communication added by {}", costs.communication);
+  text += instance.program.isExplicit ? "; communication as written"
+                                      : fmt::format("; communication added by {}", costs.communication);
   text += "; not covered: gradient scaling, collectives outside the pipeline, what the job passes for "
           "n_microbatches";
   if (!costs.memoryLimit.empty())

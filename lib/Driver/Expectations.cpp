@@ -3,6 +3,7 @@
 
 #include "Sema/Settings.h"
 #include "Support/Words.h"
+#include "Timeline/Balance.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -15,50 +16,18 @@ namespace {
 
 class ExpectationChecker {
 public:
-  ExpectationChecker(const Instance &instance, Evaluator &evaluator, const SourceManager &sources)
+  ExpectationChecker(Instance &instance, Evaluator &evaluator, const SourceManager &sources)
       : instance(instance), evaluator(evaluator), sources(sources), code(evaluator.checked().code),
-        diagnostics(evaluator.diagnostics) {}
+        diagnostics(evaluator.diagnostics), balanced(balancedCosts(instance.costs)) {}
 
-  void check(const CheckedExpected &item) {
+  void check(const CheckedExpected &item, const std::string &schedule) {
     if (!item.models.empty())
       return checkDeadlockFree(item);
     if (!instance.figures)
       return;
-    auto condition = item.condition == noNode ? std::optional(true)
-                                              : evaluator.evalBoolean(item.condition, "the condition");
-    if (!condition || !*condition)
-      return;
-    if (!item.range) {
-      compare(item, 0);
-      return;
-    }
-    auto bounds = evaluator.evalRange(*item.range);
-    std::vector<uint32_t> alsoFailing;
-    std::optional<size_t> reported;
-    for (int64_t i = bounds ? bounds->first : 0; bounds && i < bounds->last;) {
-      evaluator.set(item.variable, i);
-      if (!evaluator.spend(item.span))
-        return;
-      if (!reported) {
-        size_t before = diagnostics.findings().size();
-        if (!compare(item, i)) {
-          if (diagnostics.findings().size() == before ||
-              diagnostics.findings().back().rule != Rule::ExpectationFailed)
-            return; // it has no value, and would have none for the others
-          reported = diagnostics.findings().size() - 1;
-        }
-      } else if (auto holds = evaluator.evalBoolean(item.comparison, "an expectation"); holds && !*holds) {
-        alsoFailing.push_back(static_cast<uint32_t>(i));
-      }
-      if (__builtin_add_overflow(i, bounds->step, &i))
-        break;
-    }
-    if (!alsoFailing.empty())
-      diagnostics.findings()[*reported].notes.push_back(
-          {fmt::format("the same holds for {} = {}", code.slotNames[item.variable], numberList(alsoFailing)),
-           {},
-           {},
-           {}});
+    std::vector<Rational> values;
+    if (item.range ? checkRange(item, values) : !isAsked(item) || compare(item, 0, values))
+      state(item, schedule, std::move(values));
   }
 
   Value figure(llvm::StringRef name, llvm::ArrayRef<Value> arguments, Span span) {
@@ -66,6 +35,8 @@ public:
     shown = name.str();
     if (!arguments.empty())
       shown += fmt::format("({})", evaluator.str(arguments[0]));
+    if (llvm::is_contained(costNames(), name))
+      return cost(name, arguments, span);
     const FigureInfo *info = findFigure(name);
     if (!info)
       return unknownFigure(name, span);
@@ -110,6 +81,113 @@ public:
   }
 
 private:
+  /// Whether the condition behind `when` holds.
+  bool isAsked(const CheckedExpected &item) {
+    return item.condition == noNode || evaluator.evalBoolean(item.condition, "the condition").value_or(false);
+  }
+
+  /// Checks the item for every value of its range; true if all hold.
+  bool checkRange(const CheckedExpected &item, std::vector<Rational> &values) {
+    auto bounds = evaluator.evalRange(*item.range);
+    std::vector<uint32_t> alsoFailing;
+    std::optional<size_t> reported;
+    for (int64_t i = bounds ? bounds->first : 0; bounds && i < bounds->last;) {
+      evaluator.set(item.variable, i);
+      if (!evaluator.spend(item.span))
+        return false;
+      const size_t before = diagnostics.findings().size();
+      const bool isAsked = this->isAsked(item);
+      if (diagnostics.findings().size() != before)
+        return false; // the condition has no value, and would have none for the others
+      if (isAsked && !reported) {
+        if (!compare(item, i, values)) {
+          if (diagnostics.findings().size() == before ||
+              diagnostics.findings().back().rule != Rule::ExpectationFailed)
+            return false; // likewise the comparison
+          reported = diagnostics.findings().size() - 1;
+        }
+      } else if (isAsked) {
+        if (auto holds = evaluator.evalBoolean(item.comparison, "an expectation"); holds && !*holds)
+          alsoFailing.push_back(static_cast<uint32_t>(i));
+      }
+      if (__builtin_add_overflow(i, bounds->step, &i))
+        break;
+    }
+    if (!alsoFailing.empty())
+      diagnostics.findings()[*reported].notes.push_back(
+          {fmt::format("the same holds for {} = {}", code.slotNames[item.variable], numberList(alsoFailing)),
+           {},
+           {},
+           {}});
+    return bounds && !reported;
+  }
+
+  /// The figure on the left of an equation; null if the item is none.
+  const FigureInfo *equated(const CheckedExpected &item) const {
+    const Node &node = code.nodes[item.comparison];
+    if (node.op != NodeOp::Equal || code.nodes[node.a].op != NodeOp::Figure)
+      return nullptr;
+    return findFigure(code.texts[code.nodes[node.a].a]);
+  }
+
+  /// An equation that holds is a closed form.
+  void state(const CheckedExpected &item, const std::string &schedule, std::vector<Rational> values) {
+    const FigureInfo *figure = equated(item);
+    if (!figure || values.empty())
+      return;
+    Location at = sources.locate(item.span.begin);
+    instance.figures->closed.stated.push_back(
+        {figure->name.str(), formulaText(item), std::move(values), schedule, at.file.str(), at.line});
+  }
+
+  /// As written, in one line and without its condition.
+  std::string formulaText(const CheckedExpected &item) const {
+    std::string text = sourceText(code.nodes[item.comparison].span);
+    if (item.range)
+      text += fmt::format(" for {} in {}..{}", code.slotNames[item.variable],
+                          sourceText(code.nodes[item.range->first].span),
+                          sourceText(code.nodes[item.range->last].span));
+    if (item.range && item.range->step != noNode)
+      text += " by " + sourceText(code.nodes[item.range->step].span);
+    llvm::SmallVector<llvm::StringRef> words;
+    llvm::SplitString(text, words, " \t\r\n");
+    return llvm::join(words, " ");
+  }
+
+  /// `balanced`, `tightened`, or what an op costs on every stage.
+  Value cost(llvm::StringRef name, llvm::ArrayRef<Value> arguments, Span span) {
+    if (!arguments.empty()) {
+      diagnostics.report(
+          Rule::WrongArguments, span,
+          {{"what", fmt::format("{} takes no index: it is the same for every stage", name.str())}});
+      return {};
+    }
+    if (name == "balanced")
+      return Value::boolean(balanced.has_value());
+    if (name == "tightened")
+      return Value::boolean(instance.isTightened);
+    if (!balanced || (name.starts_with("backward_") && !balanced->hasHalves)) {
+      Finding &finding = diagnostics.report(
+          Rule::ValueMissing, span,
+          {{"figure", fmt::format("`{}` of a stage", name.str())},
+           {"setting", balanced ? "the halves of a backward" : "one cost for all stages"}});
+      if (!balanced)
+        finding.notes.push_back(
+            {"stages or microbatches differ, or transfers or overlaps take a time of their own", {}, {}, {}});
+      finding.fix.message =
+          balanced ? "backward_input and backward_weight in the model" : "when balanced && ...";
+      return {};
+    }
+    const int64_t units = name == "forward"          ? balanced->forward
+                          : name == "backward"       ? balanced->backward
+                          : name == "backward_input" ? balanced->backwardInput
+                                                     : balanced->backwardWeight;
+    auto time = inBaseUnits(instance.costs, units);
+    if (!time)
+      return {}; // it came from there
+    return Value::of(*time, instance.costs.ticks ? noDimension : timeDimension);
+  }
+
   Value unknownFigure(llvm::StringRef name, Span span) {
     // People say "bubble" for two ratios that differ; neither is guessed.
     if (name.starts_with("bubble") && name != "bubble_time") {
@@ -137,12 +215,15 @@ private:
   }
 
   /// False if it fails or cannot be evaluated.
-  bool compare(const CheckedExpected &item, int64_t index) {
+  bool compare(const CheckedExpected &item, int64_t index, std::vector<Rational> &values) {
     auto holds = evaluator.evalBoolean(item.comparison, "an expectation");
     if (!holds)
       return false;
-    if (*holds)
+    if (*holds) {
+      if (equated(item))
+        values.push_back(evaluator.eval(code.nodes[item.comparison].a).number);
       return true;
+    }
     NodeId failing = item.comparison;
     // Of `a && b` the part that fails is shown.
     while (code.nodes[failing].op == NodeOp::And) {
@@ -220,8 +301,10 @@ private:
                       model == "local";
       if (instance.verdict.complete && !isProved) {
         diagnostics.report(Rule::NotSupportedYet, item.span,
-                           {{"what", fmt::format("`deadlock_free under {}` with communication inferred({})",
-                                                 model, instance.costs.communication)}});
+                           {{"what", fmt::format("`deadlock_free under {}` with communication {}", model,
+                                                 instance.program.isExplicit
+                                                     ? "explicit"
+                                                     : "inferred(" + instance.costs.communication + ")")}});
         return;
       }
     }
@@ -229,29 +312,41 @@ private:
 
   std::string sourceText(Span span) const { return sources.text(span).str(); }
 
-  const Instance &instance;
+  Instance &instance;
   Evaluator &evaluator;
   const SourceManager &sources;
   const Code &code;
   Diagnostics &diagnostics;
+  std::optional<BalancedCosts> balanced;
   std::string shown; ///< The figure last asked for, as a reader names it.
 };
 
 } // namespace
 
-bool hasExpectations(const CheckedFile &file, llvm::StringRef schedule) {
-  return llvm::any_of(file.expects, [&](const CheckedExpect &e) { return e.schedule == schedule; });
+/// The blocks that speak of the instance: of the schedule itself and of all it derives from.
+static bool speaksOf(const CheckedExpect &expect, const CheckedFile &file, const Instance &instance,
+                     bool withImported) {
+  return (withImported || !expect.isImported) &&
+         llvm::is_contained(instance.uses, &file.schedules[expect.schedule]);
 }
 
-void checkExpectations(const Instance &instance, Evaluator &evaluator, const SourceManager &sources) {
+bool hasExpectations(const CheckedFile &file, const Instance &instance, bool withImported) {
+  return llvm::any_of(file.expects, [&](const CheckedExpect &expect) {
+    return speaksOf(expect, file, instance, withImported);
+  });
+}
+
+void checkExpectations(Instance &instance, Evaluator &evaluator, const SourceManager &sources,
+                       bool withImported) {
   ExpectationChecker checker(instance, evaluator, sources);
   evaluator.figure = [&](llvm::StringRef name, llvm::ArrayRef<Value> arguments, Span span) {
     return checker.figure(name, arguments, span);
   };
-  for (const CheckedExpect &expect : evaluator.checked().expects)
-    if (expect.schedule == instance.name)
+  const CheckedFile &file = evaluator.checked();
+  for (const CheckedExpect &expect : file.expects)
+    if (speaksOf(expect, file, instance, withImported))
       for (const CheckedExpected &item : expect.items)
-        checker.check(item);
+        checker.check(item, file.schedules[expect.schedule].name);
   evaluator.figure = nullptr;
 }
 

@@ -1,5 +1,6 @@
 #include "Elaborate/Cells.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace sluice {
@@ -9,16 +10,19 @@ namespace {
 struct Action {
   llvm::StringRef name;
   OpKind kind;
-  bool isLater, hasMicrobatch;
 };
-// Longer names first: `B` begins no other, but `RECV_F` must not be read as anything shorter.
-constexpr Action actions[] = {
-    {"REDUCE_GRAD", OpKind::Reduce, false, false}, {"UNSHARD", OpKind::Zero, true, false},
-    {"RESHARD", OpKind::Zero, true, false},        {"SEND_F", OpKind::Zero, true, true},
-    {"RECV_F", OpKind::Zero, true, true},          {"SEND_B", OpKind::Zero, true, true},
-    {"RECV_B", OpKind::Zero, true, true},          {"F", OpKind::Forward, false, true},
-    {"I", OpKind::BackwardInput, false, true},     {"W", OpKind::BackwardWeight, false, true},
-    {"B", OpKind::Backward, false, true}};
+// Longer names first, so that none is read as a shorter one that begins it.
+constexpr Action actions[] = {{"REDUCE_GRAD", OpKind::Reduce},
+                              {"UNSHARD", OpKind::Unshard},
+                              {"RESHARD", OpKind::Reshard},
+                              {"SEND_F", OpKind::SendActivation},
+                              {"RECV_F", OpKind::RecvActivation},
+                              {"SEND_B", OpKind::SendGradient},
+                              {"RECV_B", OpKind::RecvGradient},
+                              {"F", OpKind::Forward},
+                              {"I", OpKind::BackwardInput},
+                              {"W", OpKind::BackwardWeight},
+                              {"B", OpKind::Backward}};
 
 /// Reads digits at the front of `rest`; false if there are none or the number is not below `limit`.
 bool readNumber(llvm::StringRef &rest, uint64_t limit, uint64_t &number) {
@@ -30,7 +34,7 @@ bool readNumber(llvm::StringRef &rest, uint64_t limit, uint64_t &number) {
 }
 
 /// Reads one op at the front of `rest`. On failure `rest` begins at what does not fit.
-bool readOp(llvm::StringRef &rest, Op &op, llvm::StringRef &later) {
+bool readOp(llvm::StringRef &rest, Op &op) {
   uint64_t stage, microbatch;
   if (!readNumber(rest, maxStages, stage))
     return false;
@@ -39,9 +43,7 @@ bool readOp(llvm::StringRef &rest, Op &op, llvm::StringRef &later) {
       continue;
     rest = rest.drop_front(action.name.size());
     op = {action.kind, 0, static_cast<uint16_t>(stage), noMicrobatch};
-    if (action.isLater)
-      later = action.name;
-    if (!action.hasMicrobatch)
+    if (!op.hasMicrobatch())
       return true;
     if (!readNumber(rest, 0x7fff'ffff, microbatch))
       return false;
@@ -64,30 +66,33 @@ Cell parseCell(llvm::StringRef text) {
   };
   Op op;
   if (!rest.consume_front("(")) {
-    if (!readOp(rest, op, cell.later) || !rest.empty())
+    if (!readOp(rest, op) || !rest.empty())
       return failAtRest();
     cell.ops.push_back(op);
     return cell;
   }
   do {
     rest = rest.ltrim();
-    if (!readOp(rest, op, cell.later))
+    if (!readOp(rest, op))
       return failAtRest();
-    op.flags = cell.ops.empty() ? OverlapFirst : OverlapFollower;
     cell.ops.push_back(op);
     rest = rest.ltrim();
   } while (rest.consume_front(";"));
   llvm::StringRef closing = rest;
   if (!rest.consume_front(")"))
     return failAtRest();
-  if (rest == "BATCH_P2P") {
-    cell.later = rest;
-    return cell;
-  }
-  if (rest != "OVERLAP_F_B" || cell.ops.size() < 2) {
+  const bool isGroup =
+      rest == "BATCH_P2P" && llvm::all_of(cell.ops, [](Op o) { return o.isCommunication(); });
+  const bool isOverlap = rest == "OVERLAP_F_B" && cell.ops.size() > 1 &&
+                         llvm::all_of(cell.ops, [](Op o) { return o.touchesActivation(); });
+  if (!isGroup && !isOverlap) {
     rest = rest.empty() ? closing : rest;
+    cell.ops.clear();
     return failAtRest();
   }
+  for (Op &member : cell.ops)
+    member.flags = &member == cell.ops.begin() ? (isGroup ? GroupFirst : OverlapFirst)
+                                               : (isGroup ? GroupFollower : OverlapFollower);
   return cell;
 }
 

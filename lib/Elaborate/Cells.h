@@ -1,6 +1,7 @@
 // The notation of table cells, PyTorch's: `0F3` is forward of microbatch 3 on stage 0; I, W and B are the
-// input half, the weight half and the whole backward; `(0F7;7B3)OVERLAP_F_B` is an overlap. Cells are read
-// strictly to their last character.
+// input half, the weight half and the whole backward; `(0F7;7B3)OVERLAP_F_B` is an overlap; `0SEND_F3` and
+// `1RECV_F3` are the two ends of a message, `(0SEND_F3;1RECV_B0)BATCH_P2P` a group of them; `0UNSHARD`,
+// `0RESHARD` and `0REDUCE_GRAD` have no microbatch. Cells are read strictly to their last character.
 #pragma once
 
 #include "IR/Program.h"
@@ -13,12 +14,11 @@
 namespace sluice {
 
 struct Cell {
-  /// Ops of the cell: one, or the members of an overlap with their flags set. Empty for an empty cell.
+  /// Ops of the cell: one, or the members of an overlap or group with their flags set. Empty for an empty
+  /// cell.
   llvm::SmallVector<Op, 2> ops;
   /// Where reading stopped: npos if the whole cell is good.
   size_t badAt = llvm::StringRef::npos;
-  /// An op of the notation that has no meaning yet (`SEND_F`), if the cell is one.
-  llvm::StringRef later;
 };
 
 /// `text` without surrounding blanks; empty or `_` is an empty cell.

@@ -32,7 +32,7 @@ std::optional<CostModel> CostEvaluator::run() {
     costs = std::move(ticks);
   }
   evaluateCluster();
-  costs.communication = schedule.communication;
+  costs.communication = program.isExplicit ? "explicit" : schedule.communication;
   if (failed)
     return std::nullopt;
   return std::move(costs);

@@ -18,6 +18,7 @@ Elaborator::Elaborator(const CheckedSchedule &schedule, Evaluator &evaluator, co
   program.span = schedule.span;
   program.sites = schedule.sites;
   program.nests = schedule.nests;
+  program.isExplicit = schedule.isExplicit;
   brokenSites.resize(static_cast<unsigned>(schedule.sites.size()));
 }
 

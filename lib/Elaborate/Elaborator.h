@@ -64,6 +64,7 @@ private:
   void leaveOut(const CheckedStatement &statement, size_t since);
   void placeFindings(size_t since);
   void giveUp(size_t since);
+  void members(llvm::ArrayRef<CheckedStatement> list, OpFlag first, OpFlag follower);
   void beginDevice(uint32_t device);
   uint32_t frame();
 
@@ -106,7 +107,9 @@ private:
     uint32_t frame; ///< 0 until made.
   };
   std::vector<Level> levels;
-  bool overlapOpen = false, overlapStarted = false;
+  /// Inside an overlap or a group: the flags its first and its later members get.
+  uint8_t firstFlag = 0, followerFlag = 0;
+  bool memberSeen = false;
 
   // The device at hand.
   static constexpr int64_t noStage = -1, severalStages = -2, unknownStage = -3;
@@ -118,7 +121,6 @@ private:
   PendingHalves halves;           ///< Kept if it uses `oldest`, `newest`, `all` or `fill`.
 
   std::vector<std::vector<TableOp>> table;
-  std::set<std::string> laterCells; ///< Kinds of cells without a meaning yet, each reported once.
   std::vector<Entry> entries;
   std::vector<Op> slotOps;
   std::vector<FillLine> fillLines;

@@ -10,10 +10,8 @@ namespace sluice {
 void Elaborator::emit(Op op, uint32_t site) { emit(op, site, frame()); }
 
 void Elaborator::emit(Op op, uint32_t site, uint32_t frame) {
-  if (overlapOpen) {
-    op.flags |= overlapStarted ? OverlapFollower : OverlapFirst;
-    overlapStarted = true;
-  }
+  if (firstFlag)
+    op.flags |= std::exchange(memberSeen, true) ? followerFlag : firstFlag;
   if ((collecting ? slotOps.size() : program.ops.size()) >= options.maxOps)
     return tooManyOps(site);
   evaluator.earn();
@@ -41,7 +39,7 @@ void Elaborator::tooManyOps(uint32_t site) {
 
 /// Keeps what `next` and `oldest` look at.
 void Elaborator::count(const Op &op) {
-  if (!op.hasMicrobatch() || localOf[op.stage] == ~0u)
+  if (!op.touchesActivation() || localOf[op.stage] == ~0u)
     return;
   uint32_t local = localOf[op.stage];
   if (schedule.usesNext)

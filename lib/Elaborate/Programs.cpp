@@ -79,17 +79,24 @@ void Elaborator::statement(const CheckedStatement &statement) {
     }
     break;
   case CheckedStatement::Kind::Overlap:
-    overlapOpen = true;
-    overlapStarted = false;
-    statements(statement.body);
-    overlapOpen = false;
-    return;
+    return members(statement.body, OverlapFirst, OverlapFollower);
+  case CheckedStatement::Kind::Group:
+    return members(statement.body, GroupFirst, GroupFollower);
   case CheckedStatement::Kind::At:
     return at(statement);
   case CheckedStatement::Kind::Fill:
     return fill(statement.op);
   }
   leaveOut(statement, before);
+}
+
+/// The members of an overlap or a group.
+void Elaborator::members(llvm::ArrayRef<CheckedStatement> list, OpFlag first, OpFlag follower) {
+  firstFlag = first;
+  followerFlag = follower;
+  memberSeen = false;
+  statements(list);
+  firstFlag = followerFlag = 0;
 }
 
 /// A statement whose value is wrong is left out from here on. The others go on, so that one run finds the

@@ -37,18 +37,13 @@ bool Elaborator::readCell(uint32_t d, llvm::StringRef text, uint32_t offset) {
                                          : "stage, one of F I W B, microbatch: 0F3; or (0F7;7B3)OVERLAP_F_B";
     return false;
   }
-  if (!cell.later.empty()) {
-    if (laterCells.insert(cell.later.str()).second)
-      diagnostics
-          .report(Rule::NotSupportedYet, span, {{"what", fmt::format("{} in a table", cell.later.str())}})
-          .device = d;
-    return false;
-  }
   auto site = static_cast<uint32_t>(program.sites.size());
   if (!cell.ops.empty())
     program.sites.push_back({span, 0});
-  for (const Op &op : cell.ops)
+  for (const Op &op : cell.ops) {
     table[d].push_back({op, site});
+    program.isExplicit |= op.isCommunication(); // a table that says some of it says all of it
+  }
   return true;
 }
 

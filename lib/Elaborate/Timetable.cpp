@@ -34,8 +34,11 @@ void Elaborator::at(const CheckedStatement &statement) {
   }
   auto first = static_cast<uint32_t>(slotOps.size());
   collecting = true;
-  overlapOpen = statement.body.size() > 1;
-  overlapStarted = false;
+  if (statement.body.size() > 1) {
+    firstFlag = OverlapFirst;
+    followerFlag = OverlapFollower;
+    memberSeen = false;
+  }
   for (const CheckedStatement &entry : statement.body) {
     // The device is known only after the op; stages and microbatches must be written.
     if (entry.kind != CheckedStatement::Kind::Op || entry.op.form != MicrobatchForm::Number) {
@@ -51,7 +54,8 @@ void Elaborator::at(const CheckedStatement &statement) {
     }
     op(entry.op);
   }
-  collecting = overlapOpen = false;
+  collecting = false;
+  firstFlag = followerFlag = 0;
   auto count = static_cast<uint32_t>(slotOps.size()) - first;
   if (count == 0)
     return;

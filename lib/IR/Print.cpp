@@ -51,7 +51,8 @@ std::string printIr(const Program &program, const ProgramIndex &index, const Sou
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
       std::string text =
-          fmt::format("  %{:<5} {}{}{}", id, op.has(OverlapFollower) ? "& " : "", str(op), suffixes(op));
+          fmt::format("  %{:<5} {}{}{}", id, op.has(OverlapFollower) || op.has(GroupFollower) ? "& " : "",
+                      str(op), suffixes(op));
       for (const Edge &edge : inputsOf(program, index, op))
         text += fmt::format("  {} %{}", name(edge.kind).str(), edge.from);
       text += contributionEdge(op, id, ofStage[op.stage]);
@@ -96,19 +97,22 @@ static void printPlacement(const Program &program, std::string &out) {
 
 std::string printSluice(const Program &program) {
   std::string out = fmt::format("schedule {} {{\n", program.name);
+  if (program.isExplicit)
+    out += "  communication = explicit;\n";
   printPlacement(program, out);
   for (uint32_t device = 0; device < program.devices; ++device) {
     if (program.opsOf(device).empty() && program.stagesOn(device).empty())
       continue;
     out += fmt::format("\n  device {} {{\n", device);
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1];) {
-      OpId end = program.groupEnd(id);
-      bool overlap = program.ops[id].has(OverlapFirst);
-      out += overlap ? "    overlap {" : "    ";
+      const Op &first = program.ops[id];
+      bool isBlock = first.has(OverlapFirst) || first.has(GroupFirst);
+      OpId end = first.has(GroupFirst) ? program.postedEnd(id) : program.groupEnd(id);
+      out += first.has(OverlapFirst) ? "    overlap {" : first.has(GroupFirst) ? "    group {" : "    ";
       for (OpId member = id; member < end; ++member)
-        out += fmt::format("{}{}{};", overlap ? " " : "", str(program.ops[member]),
+        out += fmt::format("{}{}{};", isBlock ? " " : "", str(program.ops[member]),
                            suffixes(program.ops[member]));
-      out += overlap ? " }\n" : "\n";
+      out += isBlock ? " }\n" : "\n";
       id = end;
     }
     out += "  }\n";

@@ -8,8 +8,9 @@ namespace sluice {
 
 llvm::StringRef name(OpKind kind) {
   static constexpr const char *names[opKindCount] = {
-      "forward", "backward", "backward_input", "backward_weight", "recompute",
-      "drop",    "zero",     "reduce",         "update"};
+      "forward", "backward",        "backward_input",  "backward_weight", "recompute",
+      "drop",    "send_activation", "recv_activation", "send_gradient",   "recv_gradient",
+      "zero",    "reduce",          "update",          "unshard",         "reshard"};
   return names[static_cast<unsigned>(kind)];
 }
 
@@ -73,7 +74,7 @@ std::vector<uint32_t> Program::devicesOf(uint32_t stage) const {
 
 bool equal(const Program &a, const Program &b) {
   if (a.stages != b.stages || a.microbatches != b.microbatches || a.devices != b.devices ||
-      a.deviceBegin != b.deviceBegin || a.ops != b.ops)
+      a.isExplicit != b.isExplicit || a.deviceBegin != b.deviceBegin || a.ops != b.ops)
     return false;
   for (uint32_t m = 0; m < a.microbatches; ++m)
     for (uint32_t s = 0; s < a.stages; ++s)

@@ -31,32 +31,44 @@ enum class OpKind : uint8_t {
   BackwardWeight, ///< The half that only the update waits for.
   Recompute,
   Drop,
+  SendActivation, ///< Of this stage's output. Sends and receives are named by the stage that is here.
+  RecvActivation, ///< Of the output of the stage before.
+  SendGradient,   ///< Of this stage's input gradient.
+  RecvGradient,   ///< Of the input gradient of the stage behind.
   Zero,
   Reduce,
   Update,
+  Unshard, ///< The gathered weights of a stage appear.
+  Reshard, ///< They go.
 };
-inline constexpr unsigned opKindCount = 9;
+inline constexpr unsigned opKindCount = 15;
 llvm::StringRef name(OpKind kind);
 
 /// Bits of Op::flags.
 enum OpFlag : uint8_t {
-  KeepInput = 1,       ///< forward: only the stage input stays. drop: the input stays.
-  KeepNothing = 2,     ///< forward: nothing stays.
-  Replay = 4,          ///< recompute: the random state of the forward is restored.
-  OverlapFirst = 8,    ///< First member of an overlap; the members follow each other.
-  OverlapFollower = 16 ///< A later member: starts and ends with the first.
+  KeepInput = 1,        ///< forward: only the stage input stays. drop: the input stays.
+  KeepNothing = 2,      ///< forward: nothing stays.
+  Replay = 4,           ///< recompute: the random state of the forward is restored.
+  OverlapFirst = 8,     ///< First member of an overlap; the members follow each other.
+  OverlapFollower = 16, ///< A later member: starts and ends with the first.
+  GroupFirst = 32,      ///< First of the sends and receives of a group; the members follow each other.
+  GroupFollower = 64    ///< A later member: posted at the same moment.
 };
 
 struct Op {
   OpKind kind;
   uint8_t flags = 0;
   uint16_t stage = 0;
-  uint32_t microbatch = noMicrobatch; ///< noMicrobatch for zero, reduce, update.
+  uint32_t microbatch = noMicrobatch; ///< noMicrobatch from Zero on.
 
   bool has(OpFlag flag) const { return flags & flag; }
   bool isCompute() const { return kind <= OpKind::Recompute; }
   bool isUseful() const { return kind <= OpKind::BackwardWeight; }
-  bool hasMicrobatch() const { return kind <= OpKind::Drop; }
+  /// Makes, uses or frees what a stage keeps of a microbatch: compute and drop.
+  bool touchesActivation() const { return kind <= OpKind::Drop; }
+  bool isCommunication() const { return kind >= OpKind::SendActivation && kind <= OpKind::RecvGradient; }
+  bool isSend() const { return kind == OpKind::SendActivation || kind == OpKind::SendGradient; }
+  bool hasMicrobatch() const { return kind <= OpKind::RecvGradient; }
   friend bool operator==(const Op &, const Op &) = default;
 };
 static_assert(sizeof(Op) == 8);
@@ -80,6 +92,8 @@ struct Frame {
 struct Program {
   std::string name;
   uint32_t stages = 0, microbatches = 0, devices = 0;
+  /// Sends and receives are written; else they are inferred from the compute order.
+  bool isExplicit = false;
   /// Device of (stage, microbatch); noDevice where nothing is placed (an 801 finding).
   StageTable<uint32_t> placement;
   /// The `place` line of each pair, as an index into `placeSpans`; both empty where none is written.
@@ -114,6 +128,13 @@ struct Program {
   OpId groupEnd(OpId op) const {
     OpId end = op + 1;
     while (end < size() && ops[end].has(OverlapFollower))
+      ++end;
+    return end;
+  }
+  /// First op after the group of sends and receives (or single op) that starts at `op`.
+  OpId postedEnd(OpId op) const {
+    OpId end = op + 1;
+    while (end < size() && ops[end].has(GroupFollower))
       ++end;
     return end;
   }

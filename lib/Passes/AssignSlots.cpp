@@ -103,6 +103,8 @@ private:
       return row(RuntimeOp::Reduce, op);
     case OpKind::Update:
       return row(RuntimeOp::Update, op);
+    default:
+      llvm_unreachable("see canAssignSlots");
     }
   }
 
@@ -282,6 +284,12 @@ std::vector<LossFactor> lossFactors(const Program &program, const CostModel &cos
       factors.push_back({samples(m), batch});
   }
   return factors;
+}
+
+bool canAssignSlots(const Program &program) {
+  return llvm::none_of(program.ops, [](const Op &op) {
+    return op.isCommunication() || op.kind == OpKind::Unshard || op.kind == OpKind::Reshard;
+  });
 }
 
 std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs) {

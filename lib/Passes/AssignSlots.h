@@ -39,7 +39,10 @@ struct ExecutorTables {
   static constexpr runtime::ChannelModels verified{true, true, true};
 };
 
-/// None where the program cannot run to its end, as `inferCommunication`.
+/// Whether an executor knows all ops of the program: not yet written communication, nor unshard and reshard.
+bool canAssignSlots(const Program &program);
+
+/// None where the program cannot run to its end, as `inferCommunication`. Asks for `canAssignSlots`.
 std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs);
 
 /// What the mean loss of each microbatch counts in the loss of the step: samples(m) / batch under `mean over

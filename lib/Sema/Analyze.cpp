@@ -122,8 +122,10 @@ void Analyzer::allowance(const ast::Allow &allow, const std::string &schedule) {
       near.empty() ? "`sluice explain` lists the rules" : near.str() + "?";
 }
 
-void Analyzer::expect(const ast::Expect &expect) {
-  CheckedExpect checked{expect.name.text, expect.name.span, {}};
+void Analyzer::expect(const ast::Expect &expect, bool isImported) {
+  CheckedExpect checked;
+  checked.isImported = isImported;
+  checked.span = expect.name.span;
   Entry *entry = lookUp(expect.name.text);
   if (!entry || entry->kind != Entry::Kind::Schedule) {
     std::vector<llvm::StringRef> names;
@@ -135,7 +137,9 @@ void Analyzer::expect(const ast::Expect &expect) {
     return;
   }
   // The schedule's own parameters are in scope beside the file's names.
+  checked.schedule = entry->index;
   const CheckedSchedule &schedule = result.schedules[entry->index];
+  hidesSettings = isImported;
   inScope([&] {
     for (const CheckedParam &param : schedule.parameters)
       scopes.back()[param.name] = {Entry::Kind::Slot, param.slot, {}};
@@ -147,16 +151,18 @@ void Analyzer::expect(const ast::Expect &expect) {
           expected.range = range(*item.range, item.step);
           expected.variable = declareSlot(*item.variable);
         }
+        expecting = Expecting::Condition;
         expected.condition = optional(item.condition);
-        figuresAllowed = true;
+        expecting = Expecting::Comparison;
         expected.comparison = optional(item.comparison);
-        figuresAllowed = false;
+        expecting = Expecting::Nothing;
       });
       for (const ast::ExprPtr &model : item.under)
         expected.models.push_back(sources.text(model->span).str());
       checked.items.push_back(std::move(expected));
     }
   });
+  hidesSettings = false;
   result.expects.push_back(std::move(checked));
 }
 
@@ -238,8 +244,8 @@ void Analyzer::file(const ast::File &file, bool isImported) {
       this->schedule(*schedule, isImported);
     else if (auto *block = std::get_if<ast::Block>(&item); block && !isImported)
       fillBlock(*block);
-    else if (auto *expect = std::get_if<ast::Expect>(&item); expect && !isImported)
-      this->expect(*expect);
+    else if (auto *expect = std::get_if<ast::Expect>(&item))
+      this->expect(*expect, isImported);
     else if (auto *allow = std::get_if<ast::Allow>(&item); allow && !isImported)
       allowance(*allow, "");
   }

@@ -79,6 +79,8 @@ NodeId Analyzer::expr(const ast::Expr &expr) {
 }
 
 std::optional<uint32_t> Analyzer::settingNamed(llvm::StringRef name) const {
+  if (hidesSettings)
+    return std::nullopt;
   for (const auto *block : {&result.model, &result.training, &result.cluster})
     if (*block)
       if (auto found = (*block)->settings.find(name.str()); found != (*block)->settings.end())
@@ -121,9 +123,10 @@ NodeId Analyzer::name(const ast::Expr &expr) {
   }
   if (auto setting = settingNamed(expr.text))
     return settingValue(expr, *setting);
-  if (figuresAllowed)
+  if (isFigureHere(expr.text))
     return figure(expr);
-  unknown(expr.span, expr.text);
+  unknown(expr.span, expr.text,
+          expecting == Expecting::Nothing ? llvm::ArrayRef<llvm::StringRef>() : costNames());
   return constant({}, expr.span);
 }
 
@@ -192,7 +195,7 @@ NodeId Analyzer::call(const ast::Expr &expr) {
   }
   if (auto setting = settingNamed(expr.text))
     return settingValue(expr, *setting);
-  if (figuresAllowed)
+  if (isFigureHere(expr.text))
     return figure(expr);
   std::vector<llvm::StringRef> names;
   for (const BuiltinInfo &info : builtins)
@@ -221,6 +224,12 @@ NodeId Analyzer::comprehension(const ast::Expr &expr) {
         {NodeOp::Comprehension, expr.span, static_cast<uint32_t>(info->builtin), begin, slot});
   });
   return id;
+}
+
+/// Figures may be compared, not decided upon: a closed form holds by what it rests on.
+bool Analyzer::isFigureHere(llvm::StringRef name) const {
+  return expecting == Expecting::Comparison ||
+         (expecting == Expecting::Condition && llvm::is_contained(costNames(), name));
 }
 
 NodeId Analyzer::figure(const ast::Expr &expr) {

@@ -18,12 +18,16 @@ constexpr OpInfo ops[] = {{"forward", OpKind::Forward},
                           {"backward_weight", OpKind::BackwardWeight},
                           {"recompute", OpKind::Recompute},
                           {"drop", OpKind::Drop},
+                          {"send_activation", OpKind::SendActivation},
+                          {"recv_activation", OpKind::RecvActivation},
+                          {"send_gradient", OpKind::SendGradient},
+                          {"recv_gradient", OpKind::RecvGradient},
                           {"zero", OpKind::Zero},
                           {"reduce", OpKind::Reduce},
-                          {"update", OpKind::Update}};
-constexpr llvm::StringRef laterOps[] = {
-    "send_activation", "recv_activation", "send_gradient", "recv_gradient", "offload", "reload",
-    "unshard",         "reshard",         "scale",         "reduce_tied",   "norm"};
+                          {"update", OpKind::Update},
+                          {"unshard", OpKind::Unshard},
+                          {"reshard", OpKind::Reshard}};
+constexpr llvm::StringRef laterOps[] = {"offload", "reload", "scale", "reduce_tied", "norm"};
 } // namespace
 
 bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
@@ -78,12 +82,16 @@ bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
                               hasMicrobatch ? "a numbered" : "no")}});
     good = false;
   }
-  if (inOverlap && !Op{op.kind}.hasMicrobatch()) {
-    diagnostics.report(
-        Rule::WrongArguments, call.span,
-        {{"what", fmt::format("an overlap takes ops of a microbatch, found {}", call.name.text)}});
+  if ((inOverlap && !Op{op.kind}.touchesActivation()) || (inGroup && !Op{op.kind}.isCommunication())) {
+    diagnostics.report(Rule::WrongArguments, call.span,
+                       {{"what", fmt::format("{}, found {}",
+                                             inOverlap ? "an overlap takes ops that compute"
+                                                       : "a group takes sends and receives",
+                                             call.name.text)}});
     good = false;
   }
+  if (Op{op.kind}.isCommunication() && !current->isExplicit && !current->firstCommunication.isValid())
+    current->firstCommunication = call.span;
   op.site = site(call.span);
   return good;
 }

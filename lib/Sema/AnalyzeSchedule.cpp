@@ -33,6 +33,12 @@ void Analyzer::schedule(const ast::Schedule &schedule, bool isImported) {
     for (const ast::ScheduleItem &item : schedule.items)
       scheduleItem(item, fileName);
   });
+  if (checked.firstCommunication.isValid() && !checked.isExplicit)
+    diagnostics
+        .report(Rule::WrongArguments, checked.firstCommunication,
+                {{"what", fmt::format("{} is written in a schedule whose communication is inferred",
+                                      sources.text(checked.firstCommunication).str())}})
+        .fix.message = "communication = explicit;";
   current = nullptr;
   declare(checked.name,
           {Entry::Kind::Schedule, static_cast<uint32_t>(result.schedules.size()), checked.span});
@@ -154,11 +160,13 @@ void Analyzer::scheduleSetting(const ast::Setting &setting) {
   word(checked, *info, setting);
   if (setting.name.text != "communication" || checked.words.empty())
     return;
-  if (checked.words.size() == 2 && (checked.words[1] == "early" || checked.words[1] == "just_in_time"))
+  if (checked.words[0] == "explicit")
+    current->isExplicit = true;
+  else if (checked.words.size() == 2 && (checked.words[1] == "early" || checked.words[1] == "just_in_time"))
     current->communication = checked.words[1];
   else
     diagnostics.report(Rule::UnknownName, setting.span, {{"name", "this placement"}}).fix.message =
-        "inferred(early) or inferred(just_in_time)";
+        "inferred(early), inferred(just_in_time) or explicit";
 }
 
 CheckedPlace Analyzer::place(const ast::Place &place) {
@@ -250,22 +258,25 @@ std::optional<CheckedStatement> Analyzer::statement(const Statement &statement) 
     checked.body = statements(statement.body);
     return checked;
   case Statement::Kind::Group:
-    notYet(statement.span, "`group`");
-    return std::nullopt;
-  case Statement::Kind::Overlap:
-    checked.kind = Kind::Overlap;
-    if (inOverlap) {
-      diagnostics.report(Rule::SyntaxError, statement.span,
-                         {{"what", "an op"}, {"token", "an overlap inside an overlap"}});
+  case Statement::Kind::Overlap: {
+    const bool isGroup = statement.kind == Statement::Kind::Group;
+    const char *what = isGroup ? "group" : "overlap";
+    checked.kind = isGroup ? Kind::Group : Kind::Overlap;
+    if (inOverlap || inGroup) {
+      diagnostics.report(
+          Rule::SyntaxError, statement.span,
+          {{"what", "an op"},
+           {"token", fmt::format("\"{}\" inside {}", what, inGroup ? "a group" : "an overlap")}});
       return std::nullopt;
     }
-    inOverlap = true;
+    (isGroup ? inGroup : inOverlap) = true;
     checked.body = statements(statement.body);
-    inOverlap = false;
+    inOverlap = inGroup = false;
     if (statement.body.empty())
       diagnostics.report(Rule::SyntaxError, statement.span,
-                         {{"what", "the ops of the overlap"}, {"token", "none"}});
+                         {{"what", fmt::format("the ops of the {}", what)}, {"token", "none"}});
     return checked;
+  }
   case Statement::Kind::At: {
     if (!inTimetable) {
       diagnostics.report(Rule::SyntaxError, statement.span,

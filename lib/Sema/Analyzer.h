@@ -47,7 +47,7 @@ private:
   CheckedStep let(const ast::Identifier &name, const ast::Expr &value);
   CheckedStep requirement(const ast::Require &require);
   void allowance(const ast::Allow &allow, const std::string &schedule);
-  void expect(const ast::Expect &expect);
+  void expect(const ast::Expect &expect, bool isImported);
 
   // AnalyzeExpr.cpp
   NodeId expr(const ast::Expr &expr);
@@ -55,6 +55,7 @@ private:
   NodeId call(const ast::Expr &expr);
   NodeId comprehension(const ast::Expr &expr);
   NodeId figure(const ast::Expr &expr);
+  bool isFigureHere(llvm::StringRef name) const;
   NodeId operands(Node node, const ast::Expr &expr);
   NodeId constant(Value value, Span span);
   NodeId optional(const ast::ExprPtr &expr) { return expr ? this->expr(*expr) : noNode; }
@@ -94,8 +95,15 @@ private:
   Diagnostics &diagnostics;
 
   std::vector<Scope> scopes;
-  bool figuresAllowed = false; ///< Inside `expect`.
-  bool inOverlap = false, inTimetable = false;
+  /// Which names an expression of `expect` may use beside those of the file.
+  enum class Expecting : uint8_t {
+    Nothing,   ///< Outside `expect`.
+    Condition, ///< Behind `when`: what closed forms rest on.
+    Comparison ///< These and all figures.
+  };
+  Expecting expecting = Expecting::Nothing;
+  bool hidesSettings = false; ///< In an imported `expect`: it speaks of any model, not of this file's.
+  bool inOverlap = false, inGroup = false, inTimetable = false;
   std::string fileName;
   CheckedSchedule *current = nullptr;
   std::map<std::string, Span> currentSettings; ///< Of the schedule at hand, where each is written.

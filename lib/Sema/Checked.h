@@ -71,7 +71,7 @@ struct CheckedOp {
 };
 
 struct CheckedStatement {
-  enum class Kind : uint8_t { Op, Let, For, If, Repeat, Overlap, At, Fill };
+  enum class Kind : uint8_t { Op, Let, For, If, Repeat, Overlap, Group, At, Fill };
   Kind kind;
   Span span;
   CheckedOp op;
@@ -120,8 +120,10 @@ struct CheckedSchedule {
   std::vector<CheckedDevice> devices;
   std::optional<CheckedTimetable> timetable;
   std::optional<CheckedTable> table;
-  std::string communication = "early";
-  std::vector<Site> sites; ///< Of the ops, with nests below.
+  std::string communication = "early"; ///< Placement of inferred communication.
+  bool isExplicit = false;             ///< `communication = explicit`
+  Span firstCommunication;             ///< The first send or receive written, if any.
+  std::vector<Site> sites;             ///< Of the ops, with nests below.
   std::vector<std::vector<std::string>> nests = {{}};
   bool usesNext = false, usesPending = false;
   /// `schedule main = …`: a tree of conditionals over uses.
@@ -145,8 +147,10 @@ struct CheckedExpected {
   Span span;
 };
 
+/// What an `expect` block says of a schedule and of each use of it.
 struct CheckedExpect {
-  std::string schedule;
+  uint32_t schedule = 0;   ///< Into CheckedFile::schedules.
+  bool isImported = false; ///< Written in an imported file: closed forms of a library.
   Span span;
   std::vector<CheckedExpected> items;
 };

@@ -25,7 +25,7 @@ static constexpr StringRef reduced[] = {"full"},
                            laterReduced[] = {"sharded", "full copied", "sharded copied"};
 static constexpr StringRef contributions[] = {"accumulated"}, laterContributions[] = {"separate"};
 static constexpr StringRef noWords[] = {""}, laterResharded[] = {"resharded"};
-static constexpr StringRef communications[] = {"inferred"}, laterCommunications[] = {"explicit"};
+static constexpr StringRef communications[] = {"inferred", "explicit"};
 static constexpr StringRef laterVersions[] = {"stashed", "newest", "queued"};
 static constexpr StringRef phases[] = {"training"}, laterPhases[] = {"evaluation"};
 
@@ -110,7 +110,7 @@ static const SettingInfo settings[] = {
     quantity("queue", "service", rateDimension, 0),
     quantity("queue", "step", timeDimension, 0),
 
-    word("schedule", "communication", communications, laterCommunications),
+    word("schedule", "communication", communications),
     word("schedule", "phase", phases, laterPhases),
     word("schedule", "versions", noWords, laterVersions),
     later("schedule", "sequence_splits"),
@@ -128,6 +128,12 @@ std::vector<StringRef> settingNames(StringRef block) {
   for (const SettingInfo &info : settings)
     if (info.block == block)
       names.push_back(info.name);
+  return names;
+}
+
+llvm::ArrayRef<StringRef> costNames() {
+  static constexpr StringRef names[] = {"balanced", "tightened",      "forward",
+                                        "backward", "backward_input", "backward_weight"};
   return names;
 }
 

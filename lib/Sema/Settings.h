@@ -33,6 +33,10 @@ const SettingInfo *findSetting(llvm::StringRef block, llvm::StringRef name);
 /// Names of all settings of a block, for suggestions.
 std::vector<llvm::StringRef> settingNames(llvm::StringRef block);
 
+/// What a closed form may rest on beside figures and parameters: `balanced`, `tightened`, and the costs of
+/// one stage where all are alike.
+llvm::ArrayRef<llvm::StringRef> costNames();
+
 /// The candidate nearest to `name`, if one is near enough to be meant; empty otherwise.
 llvm::StringRef nearest(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> candidates);
 

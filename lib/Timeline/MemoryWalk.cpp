@@ -251,7 +251,7 @@ void MemoryWalk::exchange(State before, State after, const Op &op) {
 }
 
 void MemoryWalk::beginOp(const Op &op) {
-  if (!op.hasMicrobatch())
+  if (!op.touchesActivation())
     return;
   // A received activation passes into what its consumer keeps, so it goes before that comes.
   if (!op.has(KeepNothing) && countsBoundaries && receives(EdgeKind::Activation, op))
@@ -267,7 +267,7 @@ void MemoryWalk::beginOp(const Op &op) {
 }
 
 void MemoryWalk::endOp(const Op &op) {
-  if (!op.hasMicrobatch())
+  if (!op.touchesActivation())
     return;
   const uint32_t s = op.stage, m = op.microbatch;
   endState(op);

@@ -112,7 +112,7 @@ void Walker::checkNeighbours(OpId id, const PairState *state) {
 
 void Walker::step(OpId id) {
   const Op &op = program.ops[id];
-  if (!op.hasMicrobatch())
+  if (!op.touchesActivation())
     return;
   if (skipMisplaced && program.deviceOf(op.stage, op.microbatch) != device)
     return;
@@ -133,7 +133,7 @@ void Walker::step(OpId id) {
 
 /// Whether `consumer` needs what `producer` makes.
 static bool feeds(const Op &producer, const Op &consumer) {
-  if (producer.microbatch != consumer.microbatch || !producer.hasMicrobatch())
+  if (producer.microbatch != consumer.microbatch || !producer.touchesActivation())
     return false;
   const bool sameStage = producer.stage == consumer.stage;
   const bool makesActivation =

@@ -2,6 +2,7 @@
 #include "Common.h"
 
 #include "Emit/Cpp.h"
+#include "Passes/AssignSlots.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -55,6 +56,12 @@ ExitCode runGenerate() {
                           session.diagnostics, [&](Instance &instance) {
                             if (!instance.verdict.clean)
                               return;
+                            if (!canAssignSlots(instance.program)) {
+                              session.diagnostics.report(
+                                  Rule::NotSupportedYet, instance.program.span,
+                                  {{"what", "an executor with written sends, receives, unshard or reshard"}});
+                              return;
+                            }
                             CppOptions options;
                             options.name = fileName;
                             options.nameSpace = nameSpace;
