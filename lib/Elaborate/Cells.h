@@ -24,4 +24,12 @@ struct Cell {
 /// `text` without surrounding blanks; empty or `_` is an empty cell.
 Cell parseCell(llvm::StringRef text);
 
+/// Reads one op, `0F3`, at the front of [at, end) and moves `at` behind it. False, with `at` at the first
+/// character that does not fit, if there is none. What follows the op is not looked at.
+bool scanOp(const char *&at, const char *end, Op &op);
+
+/// A good cell that `text`, a bad one, may have been meant as: other case, a slip in the word, or more than
+/// one number. Empty if there is none.
+std::string nearestCell(llvm::StringRef text);
+
 } // namespace sluice

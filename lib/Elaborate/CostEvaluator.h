@@ -65,6 +65,7 @@ private:
 
   // CostTraining.cpp
   std::optional<int64_t> count(const char *name);
+  void evaluateSemantics();
   bool evaluateTraining();
   void batchMismatch(const std::optional<Rational> &fraction);
 

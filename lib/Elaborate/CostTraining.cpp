@@ -23,9 +23,27 @@ std::optional<int64_t> CostEvaluator::count(const char *name) {
   return fail();
 }
 
+/// `semantics = asynchronous(staleness <= k)`
+void CostEvaluator::evaluateSemantics() {
+  const CheckedSetting *found = setting(file.training, "semantics");
+  costs.asynchronous = found && !found->words.empty() && found->words[0] == "asynchronous";
+  if (!costs.asynchronous || found->operands.empty() || found->operands[0] == noNode)
+    return;
+  costs.declaredAt["semantics"] = found->span;
+  costs.stalenessBound = evaluator.evalInteger(found->operands[0], "the staleness");
+  if (!costs.stalenessBound) {
+    failed = true;
+  } else if (*costs.stalenessBound < 0) {
+    diagnostics.report(Rule::ValueOutOfRange, found->span,
+                       {{"what", fmt::format("staleness <= {} is below 0", *costs.stalenessBound)}});
+    failed = true;
+  }
+}
+
 bool CostEvaluator::evaluateTraining() {
   if (!file.training)
     return true;
+  evaluateSemantics();
   costs.replicas = count("replicas");
   costs.batch = count("batch");
   auto each = count("microbatch_samples");
@@ -48,16 +66,16 @@ bool CostEvaluator::evaluateTraining() {
         .fix.message = "give one of the two";
     return false;
   }
-  setUniformSamples(evaluator, program.microbatches);
+  setUniformSamples(evaluator, program.wholeMicrobatches());
   const CheckedSetting &samples = *setting(file.training, "samples");
   bool written = file.uniformSamples == noSlot;
   if (!written && !costs.batch && !each)
     return true;
-  checkListLength(samples, program.microbatches, "microbatches");
+  checkListLength(samples, program.wholeMicrobatches(), "microbatches");
   if (failed)
     return false;
   int64_t sum = 0;
-  for (uint32_t m = 0; m < program.microbatches; ++m) {
+  for (uint32_t m = 0; m < program.wholeMicrobatches(); ++m) {
     Value value = evaluator.evalSetting(indexOf(samples), Value::of(Rational(m)), samples.span);
     if (!value)
       return fail(), false;
@@ -93,13 +111,13 @@ void CostEvaluator::batchMismatch(const std::optional<Rational> &fraction) {
   int64_t replicas = costs.replicas.value_or(1);
   std::optional<Rational> held;
   if (fraction)
-    held = multiply(Rational(fraction->floor()), Rational(program.microbatches));
+    held = multiply(Rational(fraction->floor()), Rational(program.wholeMicrobatches()));
   else
     held = Rational(std::accumulate(costs.samples.begin(), costs.samples.end(), int64_t(0)));
   held = held ? multiply(*held, Rational(replicas)) : held;
   diagnostics
       .report(Rule::BatchMismatch, costs.declaredAt["batch"],
-              {{"microbatches", fmt::format("{} microbatches{}{}", program.microbatches,
+              {{"microbatches", fmt::format("{} microbatches{}{}", program.wholeMicrobatches(),
                                             replicas > 1 ? fmt::format(" x {} replicas", replicas) : "",
                                             fraction ? " of equal size" : "")},
                {"samples", held ? held->str() : "more than 2^63"},

@@ -28,6 +28,8 @@ std::optional<CostModel> CostEvaluator::run() {
     ticks.batch = costs.batch;
     ticks.replicas = costs.replicas;
     ticks.loss = costs.loss;
+    ticks.asynchronous = costs.asynchronous;
+    ticks.stalenessBound = costs.stalenessBound;
     ticks.declaredAt = std::move(costs.declaredAt);
     costs = std::move(ticks);
   }

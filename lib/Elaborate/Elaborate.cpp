@@ -19,17 +19,18 @@ Elaborator::Elaborator(const CheckedSchedule &schedule, Evaluator &evaluator, co
   program.sites = schedule.sites;
   program.nests = schedule.nests;
   program.isExplicit = schedule.isExplicit;
+  program.versions = schedule.versions;
   brokenSites.resize(static_cast<unsigned>(schedule.sites.size()));
 }
 
 std::optional<Program> Elaborator::run() {
   size_t findingsBefore = diagnostics.findings().size();
-  if (schedule.table && !readTable())
+  if (!evaluateSplits() || !evaluateVersions() || (schedule.table && !readTable()))
     return std::nullopt;
   bool placed = schedule.table && schedule.places.empty()
                     ? placeFromTable()
                     : evaluatePlacement(schedule, evaluator, options.maxOps, program);
-  if (!placed || (schedule.table && !checkTable()))
+  if (!placed || (schedule.table && !checkTable()) || !checkSplits() || !evaluateBuffers())
     return std::nullopt;
   findStages();
   if (schedule.timetable && !readTimetable())
@@ -38,11 +39,11 @@ std::optional<Program> Elaborator::run() {
   if (stopped)
     return std::nullopt;
   program.deviceBegin = {0};
-  for (device = 0; device < program.devices && !stopped; ++device) {
+  const bool isWhole = schedule.table && takeTable();
+  for (device = 0; device < program.devices && !stopped && !isWhole; ++device) {
     beginDevice(device);
     if (schedule.table)
-      for (const TableOp &entry : table[device])
-        emit(entry.op, entry.site, 0);
+      emitRow();
     if (schedule.timetable)
       emitTimetable();
     if (const CheckedDevice *block = programOf[device]) {
@@ -116,6 +117,9 @@ void Elaborator::findPrograms() {
   program.programSpan.assign(program.devices, schedule.table       ? schedule.table->span
                                               : schedule.timetable ? schedule.timetable->span
                                                                    : schedule.span);
+  for (uint32_t d = 0; d < table.rows.size(); ++d)
+    if (table.rows[d].span.isValid())
+      program.programSpan[d] = table.rows[d].span;
   for (const CheckedDevice &block : schedule.devices) {
     if (block.device != noNode) {
       if (auto d = evaluator.evalInteger(block.device, "the device"))

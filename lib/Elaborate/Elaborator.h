@@ -4,8 +4,10 @@
 
 #include "Elaborate/Counts.h"
 #include "Elaborate/Elaborate.h"
+#include "Elaborate/TableText.h"
 
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
 #include <set>
@@ -21,13 +23,9 @@ public:
 
 private:
   // Table.cpp: reads the table, and if no `place` line does, fills sizes and placement from it.
-  struct TableOp {
-    Op op;
-    uint32_t site;
-  };
   bool readTable();
-  bool readRow(uint32_t device, llvm::StringRef cells, char separator, uint32_t offset);
-  bool readCell(uint32_t device, llvm::StringRef cell, uint32_t offset);
+  bool takeTable();
+  void emitRow();
   bool placeFromTable();
   bool checkTable();
 
@@ -48,6 +46,13 @@ private:
   void checkSlots();
   void emitTimetable();
   bool fillSlot();
+
+  // ScheduleSettings.cpp: sequence_splits, versions and buffer.
+  bool evaluateSplits();
+  bool checkSplits();
+  bool evaluateVersions();
+  bool evaluateBuffers();
+  std::optional<uint32_t> buffer(uint32_t stage, uint32_t microbatch);
 
   // Elaborate.cpp
   void findStages();
@@ -77,6 +82,7 @@ private:
   std::optional<uint32_t> next(const CheckedOp &op, uint32_t stage);
   void pending(const CheckedOp &op, int64_t stage, bool mayBeNone);
   void nothingLeft(const CheckedOp &op, const std::string &what);
+  bool takeVersion(const CheckedOp &op, uint32_t microbatch);
   void emit(Op op, uint32_t site);
   void emit(Op op, uint32_t site, uint32_t frame);
   void count(const Op &op);
@@ -110,6 +116,8 @@ private:
   /// Inside an overlap or a group: the flags its first and its later members get.
   uint8_t firstFlag = 0, followerFlag = 0;
   bool memberSeen = false;
+  /// The version that the next op to emit names, if it does.
+  std::optional<uint32_t> namedVersion;
 
   // The device at hand.
   static constexpr int64_t noStage = -1, severalStages = -2, unknownStage = -3;
@@ -120,9 +128,10 @@ private:
   OpCounts counts;                ///< Kept if the schedule uses `next`.
   PendingHalves halves;           ///< Kept if it uses `oldest`, `newest`, `all` or `fill`.
 
-  std::vector<std::vector<TableOp>> table;
+  TableText table;
   std::vector<Entry> entries;
   std::vector<Op> slotOps;
+  llvm::DenseMap<uint32_t, uint32_t> slotVersions; ///< Named versions of slotOps.
   std::vector<FillLine> fillLines;
   size_t nextEntry = 0;
   bool collecting = false;                      ///< Inside `at`: ops go to slotOps instead of a program.

@@ -15,10 +15,15 @@ void Elaborator::emit(Op op, uint32_t site, uint32_t frame) {
   if ((collecting ? slotOps.size() : program.ops.size()) >= options.maxOps)
     return tooManyOps(site);
   evaluator.earn();
+  const std::optional<uint32_t> version = std::exchange(namedVersion, std::nullopt);
   if (collecting) {
+    if (version)
+      slotVersions[static_cast<uint32_t>(slotOps.size())] = *version;
     slotOps.push_back(op);
     return;
   }
+  if (version)
+    program.namedVersions.push_back({program.size(), *version});
   program.ops.push_back(op);
   program.siteOf.push_back(site);
   program.frameOf.push_back(frame);
@@ -179,7 +184,7 @@ void Elaborator::pending(const CheckedOp &op, int64_t stage, bool mayBeNone) {
 /// Most ops: numbers that are just there, and nothing wrong. False: the long way must be taken.
 bool Elaborator::plainOp(const CheckedOp &op) {
   int64_t microbatch, stage;
-  if (op.form != MicrobatchForm::Number || collecting || isBroken(op.site) ||
+  if (op.form != MicrobatchForm::Number || collecting || op.version != noNode || isBroken(op.site) ||
       !evaluator.tryInteger(op.microbatch, microbatch) ||
       static_cast<uint64_t>(microbatch) >= program.microbatches)
     return false;
@@ -192,6 +197,24 @@ bool Elaborator::plainOp(const CheckedOp &op) {
     return false;
   emit({op.kind, op.flags, static_cast<uint16_t>(stage), m}, op.site);
   return true;
+}
+
+/// The version that `using version` names goes to the op that is emitted next.
+bool Elaborator::takeVersion(const CheckedOp &op, uint32_t microbatch) {
+  if (op.version == noNode)
+    return true;
+  auto version = evaluator.evalInteger(op.version, "the version");
+  if (!version)
+    return false;
+  if (*version >= 0 && *version < INT32_MAX) {
+    namedVersion = static_cast<uint32_t>(*version);
+    return true;
+  }
+  diagnostics
+      .report(Rule::ValueOutOfRange, op.span,
+              {{"what", fmt::format("version {} of microbatch {} does not exist", *version, microbatch)}})
+      .fix.message = "versions start at 0, the initial weights";
+  return false;
 }
 
 void Elaborator::op(const CheckedOp &op) {
@@ -213,15 +236,18 @@ void Elaborator::op(const CheckedOp &op) {
     auto m = evaluator.evalInteger(op.microbatch, "the microbatch");
     if (!m || indexOutOfRange(op, "microbatch", *m, program.microbatches, stage))
       return fail();
-    if (!stage && !(stage = soleStageFor(op, *m)))
+    if ((!stage && !(stage = soleStageFor(op, *m))) || !takeVersion(op, static_cast<uint32_t>(*m)))
       return fail();
     return emit({op.kind, op.flags, static_cast<uint16_t>(*stage), static_cast<uint32_t>(*m)}, op.site);
   }
   case MicrobatchForm::Next: {
     if (!stage && !(stage = soleStageFor(op, -1)))
       return fail();
-    if (auto m = next(op, *stage))
+    if (auto m = next(op, *stage)) {
+      if (!takeVersion(op, *m))
+        return fail();
       return emit({op.kind, op.flags, static_cast<uint16_t>(*stage), *m}, op.site);
+    }
     break;
   }
   default:

@@ -33,6 +33,15 @@ std::optional<DeclaredSize> declaredSize(Evaluator &evaluator, llvm::StringRef s
   return DeclaredSize{*value, declared.span};
 }
 
+bool multiplySplits(DeclaredSize &microbatches, uint32_t splits, Diagnostics &diagnostics) {
+  if (!__builtin_mul_overflow(microbatches.value, static_cast<int64_t>(splits), &microbatches.value))
+    return true;
+  diagnostics.report(
+      Rule::ValueOutOfRange, microbatches.span,
+      {{"what", fmt::format("microbatches of {} splits each are more than 2^63 - 1 units", splits)}});
+  return false;
+}
+
 namespace {
 
 class Placer {
@@ -46,6 +55,8 @@ public:
     declaredStages = declaredSize(evaluator, "stages", failed);
     declaredMicrobatches = declaredSize(evaluator, "microbatches", failed);
     declaredDevices = declaredSize(evaluator, "devices", failed);
+    if (declaredMicrobatches && !failed)
+      failed = !multiplySplits(*declaredMicrobatches, program.sequenceSplits, evaluator.diagnostics);
     if (failed || !evaluateRanges() || !chooseSizes())
       return false;
     for (size_t i = 0; i < schedule.places.size(); ++i)
@@ -151,8 +162,8 @@ private:
       }
     }
     if (!chooseSize("stages", declaredStages, stages, stageSpan, allStages, maxStages, program.stages) ||
-        !chooseSize("microbatches", declaredMicrobatches, microbatches, microbatchSpan, allMicrobatches,
-                    0x7fff'fffe, program.microbatches))
+        !chooseSize(program.sequenceSplits > 1 ? "units" : "microbatches", declaredMicrobatches, microbatches,
+                    microbatchSpan, allMicrobatches, 0x7fff'fffe, program.microbatches))
       return false;
     // Each pair takes an op at least.
     if (static_cast<uint64_t>(program.stages) * program.microbatches > limit) {

@@ -22,5 +22,7 @@ struct DeclaredSize {
 /// `setting` is `stages`, `microbatches` or `devices`. An error in its expression is reported and makes
 /// `failed` true.
 std::optional<DeclaredSize> declaredSize(Evaluator &evaluator, llvm::StringRef setting, bool &failed);
+/// Training counts whole microbatches, programs the units they are split into. 106 and false on overflow.
+bool multiplySplits(DeclaredSize &microbatches, uint32_t splits, Diagnostics &diagnostics);
 
 } // namespace sluice

@@ -122,8 +122,11 @@ void Elaborator::emitTimetable() {
     for (; !first && slot < entry.slot && !fillLines.empty(); ++slot)
       if (!fillSlot())
         break;
-    for (uint32_t i = 0; i < entry.count; ++i)
-      emit(slotOps[entry.first + i], entry.site, entry.frame);
+    for (uint32_t i = entry.first; i < entry.first + entry.count; ++i) {
+      if (auto version = slotVersions.find(i); version != slotVersions.end())
+        namedVersion = version->second;
+      emit(slotOps[i], entry.site, entry.frame);
+    }
     slot = entry.slot + 1;
     first = false;
   }

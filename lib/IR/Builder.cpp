@@ -32,6 +32,10 @@ void DeviceProgram::forward(Stage s, Microbatch m, Keep keep, Where where) {
   unsigned flags = keep == Keep::Input ? KeepInput : keep == Keep::Nothing ? KeepNothing : 0;
   append(microbatchOp(OpKind::Forward, s, m, flags), where);
 }
+void DeviceProgram::forward(Stage s, Microbatch m, Version version, Where where) {
+  append(microbatchOp(OpKind::Forward, s, m), where);
+  builder.written[device].back().version = static_cast<uint32_t>(version);
+}
 void DeviceProgram::backward(Stage s, Microbatch m, Where where) {
   append(microbatchOp(OpKind::Backward, s, m), where);
 }
@@ -73,19 +77,39 @@ ScheduleBuilder::ScheduleBuilder(std::string name, Sizes sizes) : written(sizes.
   program_.stages = sizes.stages;
   program_.microbatches = sizes.microbatches;
   program_.devices = sizes.devices;
+  program_.sequenceSplits = sizes.sequenceSplits;
+  assert(sizes.microbatches % sizes.sequenceSplits == 0 && "whole microbatches");
+}
+
+void ScheduleBuilder::versions(VersionRule rule, uint32_t most) {
+  assert((most == 0 || rule == VersionRule::Stashed) && "only stashes are bounded");
+  program_.versions = rule;
+  program_.mostVersions = most;
+}
+
+static StageTable<uint32_t> tableOf(const Program &sizes,
+                                    const std::function<uint32_t(Stage, Microbatch)> &valueOf) {
+  StageTable<uint32_t> table;
+  std::vector<uint32_t> row(sizes.stages);
+  for (uint32_t m = 0; m < sizes.microbatches; ++m) {
+    for (uint32_t s = 0; s < sizes.stages; ++s)
+      row[s] = valueOf(s, m);
+    table.addMicrobatch(row);
+  }
+  table.finish();
+  return table;
 }
 
 void ScheduleBuilder::place(const std::function<Device(Stage, Microbatch)> &deviceOf,
                             std::source_location where) {
   placedAt = where;
-  program_.placement = {};
-  std::vector<uint32_t> row(program_.stages);
-  for (uint32_t m = 0; m < program_.microbatches; ++m) {
-    for (uint32_t s = 0; s < program_.stages; ++s)
-      row[s] = deviceOf(s, m);
-    program_.placement.addMicrobatch(row);
-  }
-  program_.placement.finish();
+  program_.placement = tableOf(program_, deviceOf);
+}
+
+void ScheduleBuilder::buffers(const std::function<uint32_t(Stage, Microbatch)> &bufferOf,
+                              std::source_location where) {
+  buffersAt = where;
+  program_.buffers = tableOf(program_, bufferOf);
 }
 
 void ScheduleBuilder::program(Device device, const std::function<void(DeviceProgram &)> &write) {
@@ -113,10 +137,15 @@ Program ScheduleBuilder::build(SourceManager *sources) const {
       result.placeSpans = {*span};
       result.placedBy = StageTable<uint32_t>(std::vector<uint32_t>(result.stages, 0));
     }
+  if (sources && buffersAt)
+    if (auto span = sources->addPlace(buffersAt->file_name(), buffersAt->line(), buffersAt->column()))
+      result.bufferSpan = *span;
   result.deviceBegin = {0};
   result.programSpan.resize(result.devices);
   for (const std::vector<Written> &ops : written) {
     for (const Written &entry : ops) {
+      if (entry.version)
+        result.namedVersions.push_back({result.size(), *entry.version});
       result.ops.push_back(entry.op);
       result.siteOf.push_back(entry.site);
       result.frameOf.push_back(0);

@@ -23,7 +23,11 @@ using Device = uint32_t;
 
 struct Sizes {
   uint32_t stages = 0, microbatches = 0, devices = 0;
+  uint32_t sequenceSplits = 1; ///< Above 1 `microbatches` counts splits, of whole microbatches.
 };
+
+/// `using version`: a copy's count of updates.
+enum class Version : uint32_t {};
 
 /// What `keep` says at a forward.
 enum class Keep : uint8_t { All, Input, Nothing };
@@ -36,6 +40,7 @@ class DeviceProgram {
 public:
   using Where = std::source_location;
   void forward(Stage s, Microbatch m, Keep keep = Keep::All, Where where = Where::current());
+  void forward(Stage s, Microbatch m, Version version, Where where = Where::current());
   void backward(Stage s, Microbatch m, Where where = Where::current());
   void backwardInput(Stage s, Microbatch m, Where where = Where::current());
   void backwardWeight(Stage s, Microbatch m, Where where = Where::current());
@@ -69,6 +74,11 @@ public:
   /// Device of each stage and microbatch; noDevice leaves it unplaced. To call before `program`.
   void place(const std::function<Device(Stage, Microbatch)> &deviceOf,
              std::source_location where = std::source_location::current());
+  /// Which version of its weights a backward reads; `most` 0: no bound on how many are kept.
+  void versions(VersionRule rule, uint32_t most = 0);
+  /// The buffer of each stage and microbatch.
+  void buffers(const std::function<uint32_t(Stage, Microbatch)> &bufferOf,
+               std::source_location where = std::source_location::current());
   /// Writes the program of one device, or of all. A device written twice is appended to.
   void program(Device device, const std::function<void(DeviceProgram &)> &write);
   void program(const std::function<void(DeviceProgram &, Device)> &write);
@@ -82,10 +92,11 @@ private:
   struct Written {
     Op op;
     uint32_t site;
+    std::optional<uint32_t> version = std::nullopt;
   };
   std::vector<std::vector<Written>> written; // per device
   std::vector<std::source_location> places;  // per site
-  std::optional<std::source_location> placedAt;
+  std::optional<std::source_location> placedAt, buffersAt;
   std::map<std::pair<std::string, std::pair<unsigned, unsigned>>, uint32_t> siteOf;
 };
 

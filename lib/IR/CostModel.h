@@ -49,6 +49,7 @@ struct CostModel {
   std::optional<int64_t> replicas;
   std::string loss = "mean over samples";
   bool asynchronous = false;
+  std::optional<int64_t> stalenessBound;         ///< `staleness <= k`, in updates; only if asynchronous.
   std::vector<bool> randomStage, batchNormStage; ///< Per stage; empty: none.
   /// Channel model for the verdict's reach (`nccl`); empty: none named.
   std::string transport;

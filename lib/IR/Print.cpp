@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 #include <map>
 
@@ -19,6 +20,23 @@ static std::string suffixes(const Op &op) {
     text += " replay";
   return text;
 }
+
+/// Of the ops of a program, in order: ` using version 2`.
+class VersionSuffixes {
+public:
+  explicit VersionSuffixes(const Program &program) : next(program.namedVersions) {}
+  /// To call with ascending ops.
+  std::string of(OpId op) {
+    if (next.empty() || next.front().op != op)
+      return "";
+    std::string text = fmt::format(" using version {}", next.front().version);
+    next = next.drop_front();
+    return text;
+  }
+
+private:
+  llvm::ArrayRef<NamedVersion> next;
+};
 
 /// Per stage of one device, what its reductions and updates depend on.
 struct Contributions {
@@ -45,14 +63,15 @@ std::string printIr(const Program &program, const ProgramIndex &index, const Sou
   auto to = std::back_inserter(out);
   fmt::format_to(to, "program {}: {} stages, {} microbatches, {} devices, {} ops\n", program.name,
                  program.stages, program.microbatches, program.devices, program.size());
+  VersionSuffixes versions(program);
   for (uint32_t device = 0; device < program.devices; ++device) {
     fmt::format_to(to, "device {}\n", device);
     std::map<uint32_t, Contributions> ofStage;
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
       std::string text =
-          fmt::format("  %{:<5} {}{}{}", id, op.has(OverlapFollower) || op.has(GroupFollower) ? "& " : "",
-                      str(op), suffixes(op));
+          fmt::format("  %{:<5} {}{}{}{}", id, op.has(OverlapFollower) || op.has(GroupFollower) ? "& " : "",
+                      str(op), suffixes(op), versions.of(id));
       for (const Edge &edge : inputsOf(program, index, op))
         text += fmt::format("  {} %{}", name(edge.kind).str(), edge.from);
       text += contributionEdge(op, id, ofStage[op.stage]);
@@ -95,10 +114,48 @@ static void printPlacement(const Program &program, std::string &out) {
   }
 }
 
-std::string printSluice(const Program &program) {
-  std::string out = fmt::format("schedule {} {{\n", program.name);
+/// `buffer` as a remainder by stage where it is one, else as a list for each microbatch.
+static void printBuffers(const Program &program, std::string &out) {
+  if (program.buffers.empty())
+    return;
+  std::vector<uint32_t> counts(program.stages, 1);
+  for (uint32_t row = 0; row < program.buffers.rowCount(); ++row)
+    for (uint32_t s = 0; s < program.stages; ++s)
+      counts[s] = std::max(counts[s], program.buffers.inRow(row, s) + 1);
+  bool areRemainders = true;
+  for (uint32_t m = 0; m < program.microbatches && areRemainders; ++m)
+    for (uint32_t s = 0; s < program.stages; ++s)
+      areRemainders = areRemainders && program.buffers.at(s, m) == m % counts[s];
+  if (areRemainders) {
+    out += fmt::format("  buffer(s, m) = mod(m, [{}][s]);\n", fmt::join(counts, ", "));
+    return;
+  }
+  std::vector<std::string> rows;
+  for (uint32_t m = 0; m < program.microbatches; ++m) {
+    std::vector<uint32_t> row(program.stages);
+    for (uint32_t s = 0; s < program.stages; ++s)
+      row[s] = program.buffers.at(s, m);
+    rows.push_back(fmt::format("[{}]", fmt::join(row, ", ")));
+  }
+  out += fmt::format("  buffer(s, m) = [{}][m][s];\n", llvm::join(rows, ", "));
+}
+
+static void printSettings(const Program &program, std::string &out) {
   if (program.isExplicit)
     out += "  communication = explicit;\n";
+  if (program.sequenceSplits > 1)
+    out += fmt::format("  sequence_splits = {};\n", program.sequenceSplits);
+  if (program.mostVersions > 0)
+    out += fmt::format("  versions = stashed({});\n", program.mostVersions);
+  else if (program.versions != VersionRule::Stashed)
+    out += fmt::format("  versions = {};\n", name(program.versions).str());
+  printBuffers(program, out);
+}
+
+std::string printSluice(const Program &program) {
+  std::string out = fmt::format("schedule {} {{\n", program.name);
+  printSettings(program, out);
+  VersionSuffixes versions(program);
   printPlacement(program, out);
   for (uint32_t device = 0; device < program.devices; ++device) {
     if (program.opsOf(device).empty() && program.stagesOn(device).empty())
@@ -110,8 +167,8 @@ std::string printSluice(const Program &program) {
       OpId end = first.has(GroupFirst) ? program.postedEnd(id) : program.groupEnd(id);
       out += first.has(OverlapFirst) ? "    overlap {" : first.has(GroupFirst) ? "    group {" : "    ";
       for (OpId member = id; member < end; ++member)
-        out += fmt::format("{}{}{};", isBlock ? " " : "", str(program.ops[member]),
-                           suffixes(program.ops[member]));
+        out += fmt::format("{}{}{}{};", isBlock ? " " : "", str(program.ops[member]),
+                           suffixes(program.ops[member]), versions.of(member));
       out += isBlock ? " }\n" : "\n";
       id = end;
     }

@@ -15,8 +15,14 @@ llvm::StringRef name(OpKind kind) {
 }
 
 llvm::StringRef name(EdgeKind kind) {
-  static constexpr const char *names[] = {"activation", "gradient", "saved", "half", "contribution", "order"};
+  static constexpr const char *names[] = {"activation", "gradient",     "saved", "half",
+                                          "split",      "contribution", "order"};
   return names[static_cast<unsigned>(kind)];
+}
+
+llvm::StringRef name(VersionRule rule) {
+  static constexpr const char *names[] = {"stashed", "newest", "queued"};
+  return names[static_cast<unsigned>(rule)];
 }
 
 std::string str(const Op &op) {
@@ -74,11 +80,14 @@ std::vector<uint32_t> Program::devicesOf(uint32_t stage) const {
 
 bool equal(const Program &a, const Program &b) {
   if (a.stages != b.stages || a.microbatches != b.microbatches || a.devices != b.devices ||
-      a.isExplicit != b.isExplicit || a.deviceBegin != b.deviceBegin || a.ops != b.ops)
+      a.isExplicit != b.isExplicit || a.sequenceSplits != b.sequenceSplits || a.versions != b.versions ||
+      a.mostVersions != b.mostVersions || a.namedVersions != b.namedVersions ||
+      a.buffers.empty() != b.buffers.empty() || a.deviceBegin != b.deviceBegin || a.ops != b.ops)
     return false;
   for (uint32_t m = 0; m < a.microbatches; ++m)
     for (uint32_t s = 0; s < a.stages; ++s)
-      if (a.placement.at(s, m) != b.placement.at(s, m))
+      if (a.placement.at(s, m) != b.placement.at(s, m) ||
+          (!a.buffers.empty() && a.buffers.at(s, m) != b.buffers.at(s, m)))
         return false;
   return true;
 }
@@ -122,6 +131,8 @@ Inputs inputsOf(const Program &program, const ProgramIndex &index, const Op &op)
   case OpKind::Forward:
     if (s > 0)
       inputs.add(EdgeKind::Activation, index.forward(s - 1, m));
+    if (program.hasSplitBefore(m))
+      inputs.add(EdgeKind::Split, index.forward(s, m - 1));
     break;
   case OpKind::Backward:
   case OpKind::BackwardInput: {
@@ -129,6 +140,8 @@ Inputs inputsOf(const Program &program, const ProgramIndex &index, const Op &op)
       inputs.add(EdgeKind::Gradient, index.backward(s + 1, m));
     OpId recomputed = index.recompute(s, m);
     inputs.add(EdgeKind::Saved, recomputed == noOp ? index.forward(s, m) : recomputed);
+    if (program.hasSplitBehind(m))
+      inputs.add(EdgeKind::Split, index.backward(s, m + 1));
     break;
   }
   case OpKind::BackwardWeight:

@@ -89,9 +89,33 @@ struct Frame {
   int32_t value = 0;
 };
 
+/// Which weights a backward reads where updates stand between it and its forward.
+enum class VersionRule : uint8_t {
+  Stashed, ///< Those its forward read, kept until then.
+  Newest,
+  Queued, ///< Forwards push what they read, backwards pop the oldest.
+};
+llvm::StringRef name(VersionRule rule);
+
+/// `forward(s, m) using version v`: v updates of the copy have made it; 0 is the initial one.
+struct NamedVersion {
+  OpId op;
+  uint32_t version;
+  friend bool operator==(const NamedVersion &, const NamedVersion &) = default;
+};
+
 struct Program {
   std::string name;
+  /// With sequence splits `microbatches` counts their units, whole microbatches times splits.
   uint32_t stages = 0, microbatches = 0, devices = 0;
+  /// Units of a whole microbatch: unit u is split u % sequenceSplits of microbatch u / sequenceSplits.
+  uint32_t sequenceSplits = 1;
+  VersionRule versions = VersionRule::Stashed;
+  uint32_t mostVersions = 0;               ///< `stashed(k)`: that many at once; 0: no bound.
+  std::vector<NamedVersion> namedVersions; ///< Of the forwards that name one, ascending by op.
+  /// The buffer that holds each pair, as `buffer(s, m)` says; empty where nothing is said.
+  StageTable<uint32_t> buffers;
+  Span bufferSpan; ///< The `buffer` line.
   /// Sends and receives are written; else they are inferred from the compute order.
   bool isExplicit = false;
   /// Device of (stage, microbatch); noDevice where nothing is placed (an 801 finding).
@@ -113,6 +137,10 @@ struct Program {
   Span span; ///< The schedule's name where it is declared.
 
   uint32_t size() const { return static_cast<uint32_t>(ops.size()); }
+  uint32_t wholeMicrobatches() const { return microbatches / sequenceSplits; }
+  /// Whether unit `u` has a split of the same microbatch before it, or behind it.
+  bool hasSplitBefore(uint32_t u) const { return sequenceSplits > 1 && u % sequenceSplits != 0; }
+  bool hasSplitBehind(uint32_t u) const { return sequenceSplits > 1 && (u + 1) % sequenceSplits != 0; }
   llvm::ArrayRef<Op> opsOf(uint32_t device) const {
     return llvm::ArrayRef(ops).slice(deviceBegin[device], deviceBegin[device + 1] - deviceBegin[device]);
   }
@@ -144,7 +172,7 @@ struct Program {
   std::vector<uint32_t> devicesOf(uint32_t stage) const;
 };
 
-/// Same sizes, placement and ops; spans and loop indices may differ.
+/// Same sizes, placement, ops and settings; spans and loop indices may differ.
 bool equal(const Program &a, const Program &b);
 
 /// Where each (stage, microbatch) has its ops: the typed edges in both directions. Row-major by stage.
@@ -178,6 +206,7 @@ enum class EdgeKind : uint8_t {
   Gradient,     ///< backward s + 1 -> backward s
   Saved,        ///< forward or recompute -> backward of the same microbatch
   Half,         ///< input half -> weight half
+  Split,        ///< forward of one sequence split -> of the next; backward of one -> of the one before
   Contribution, ///< weight gradient -> reduce -> update
   Order,        ///< program order on a device
 };

@@ -142,8 +142,15 @@ bool Analyzer::suffix(const ast::Suffix &suffix, CheckedOp &op) {
     op.flags |= Replay;
     return true;
   }
-  notYet(suffix.span,
-         fmt::format("`{}` after an op", suffix.word == "version" ? "using version" : suffix.word));
+  if (suffix.word == "version") {
+    if (op.kind != OpKind::Forward)
+      return refuse("only forward takes `using version`: its backward follows `versions`");
+    if (op.version != noNode)
+      return refuse("an op names one version");
+    op.version = expr(*suffix.value);
+    return true;
+  }
+  notYet(suffix.span, fmt::format("`{}` after an op", suffix.word));
   return false;
 }
 

@@ -156,8 +156,23 @@ void Analyzer::scheduleSetting(const ast::Setting &setting) {
   auto [first, isNew] = currentSettings.try_emplace(setting.name.text, setting.span);
   if (!isNew)
     return duplicate(setting.name, first->second);
+  if (info->type == SettingType::Count) {
+    const bool isBuffer = setting.name.text == "buffer";
+    return number(isBuffer ? current->buffer : current->sequenceSplits, *info, setting);
+  }
   CheckedSetting checked;
+  checked.span = setting.span;
   word(checked, *info, setting);
+  if (setting.name.text == "versions" && !checked.words.empty()) {
+    current->versions = checked.words[0] == "newest"   ? VersionRule::Newest
+                        : checked.words[0] == "queued" ? VersionRule::Queued
+                                                       : VersionRule::Stashed;
+    if (!checked.operands.empty()) {
+      checked.value = checked.operands[0];
+      current->mostVersions = std::move(checked);
+    }
+    return;
+  }
   if (setting.name.text != "communication" || checked.words.empty())
     return;
   if (checked.words[0] == "explicit")

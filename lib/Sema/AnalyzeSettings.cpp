@@ -139,20 +139,31 @@ void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const
   default:
     break;
   }
-  if (!expectForm(setting.form == Setting::Form::Value, fmt::format("`{} = value;`", setting.name.text)))
+  number(result.settings[index], *info, setting);
+}
+
+/// A setting whose value is an expression, perhaps of parameters.
+void Analyzer::number(CheckedSetting &checked, const SettingInfo &info, const Setting &setting) {
+  if (setting.form != Setting::Form::Value) {
+    diagnostics.report(Rule::SyntaxError, setting.span,
+                       {{"what", fmt::format("`{} = value;`", setting.name.text)},
+                        {"token", "\"" + setting.name.text + "\" in another form"}});
     return;
-  if (setting.parameters.size() > info->maxParameters)
+  }
+  if (setting.parameters.size() > info.maxParameters)
     diagnostics.report(Rule::WrongArguments, setting.name.span,
                        {{"what", fmt::format("{} takes at most {} parameter{}, found {}", setting.name.text,
-                                             info->maxParameters, info->maxParameters == 1 ? "" : "s",
+                                             info.maxParameters, info.maxParameters == 1 ? "" : "s",
                                              setting.parameters.size())}});
   inScope([&] {
     std::vector<SlotId> parameters;
     for (const ast::Identifier &parameter : setting.parameters)
       parameters.push_back(declareSlot(parameter, Hiding::Allowed));
     NodeId value = expr(*setting.value);
-    result.settings[index].parameters = std::move(parameters);
-    result.settings[index].value = value;
+    checked.name = setting.name.text;
+    checked.span = setting.span;
+    checked.parameters = std::move(parameters);
+    checked.value = value;
   });
 }
 
@@ -166,6 +177,16 @@ static std::string wordsOf(const Setting &setting) {
   return "";
 }
 
+/// The k of `staleness <= k`.
+NodeId Analyzer::staleness(const ast::Expr &bound) {
+  if (bound.kind == ast::ExprKind::Binary && bound.text == "<=" &&
+      bound.children[0]->kind == ast::ExprKind::Name && bound.children[0]->text == "staleness")
+    return expr(*bound.children[1]);
+  diagnostics.report(Rule::SyntaxError, bound.span,
+                     {{"what", "`staleness <= k`"}, {"token", "another bound"}});
+  return noNode;
+}
+
 void Analyzer::word(CheckedSetting &checked, const SettingInfo &info, const Setting &setting) {
   auto refuse = [&](Span span, std::string what) {
     diagnostics.report(Rule::WrongArguments, span, {{"what", std::move(what)}});
@@ -176,17 +197,24 @@ void Analyzer::word(CheckedSetting &checked, const SettingInfo &info, const Sett
   if (llvm::is_contained(info.words, llvm::StringRef(words)) && !words.empty()) {
     const bool isCall = setting.value && setting.value->kind == ast::ExprKind::Call;
     const size_t given = isCall ? setting.value->children.size() : 0;
-    const size_t taken = words == "eager" || words == "inferred" ? 1 : 0;
+    // `stashed` and `asynchronous` stand alone or with a bound.
+    const bool mayBeBounded = words == "stashed" || words == "asynchronous";
+    const size_t taken = words == "eager" || words == "inferred" || (mayBeBounded && isCall) ? 1 : 0;
     if (given != taken || (isCall && taken == 0))
       return refuse(setting.value ? setting.value->span : setting.span,
                     words == "eager"      ? "eager takes its depth, as in eager(1)"
                     : words == "inferred" ? "inferred takes early or just_in_time"
-                                          : fmt::format("{} stands without parentheses", words));
+                    : words == "stashed"  ? "stashed takes the most versions kept at once, as in stashed(2)"
+                    : words == "asynchronous"
+                        ? "asynchronous takes a bound, as in asynchronous(staleness <= 1)"
+                        : fmt::format("{} stands without parentheses", words));
     checked.words = {words};
-    if (words == "eager")
-      checked.operands = {expr(*setting.value->children[0])};
+    if (words == "asynchronous" && isCall)
+      checked.operands = {staleness(*setting.value->children[0])};
     else if (words == "inferred")
       checked.words.push_back(sources.text(setting.value->children[0]->span).str());
+    else if (isCall)
+      checked.operands = {expr(*setting.value->children[0])};
     return;
   }
   if (llvm::is_contained(info.laterWords, llvm::StringRef(words)) && !words.empty())

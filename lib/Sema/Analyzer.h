@@ -72,6 +72,8 @@ private:
   void fillSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
   void duplicate(const ast::Identifier &name, Span first);
   void word(CheckedSetting &checked, const SettingInfo &info, const ast::Setting &setting);
+  void number(CheckedSetting &checked, const SettingInfo &info, const ast::Setting &setting);
+  NodeId staleness(const ast::Expr &bound);
 
   // AnalyzeSchedule.cpp
   void schedule(const ast::Schedule &schedule, bool isImported);

@@ -65,6 +65,7 @@ struct CheckedOp {
   NodeId microbatch = noNode;
   MicrobatchForm form = MicrobatchForm::Number;
   bool ifAny = false;
+  NodeId version = noNode; ///< `using version e`
   Span span;
   uint32_t site = 0;
   std::string text; ///< As written, for messages before its values are known.
@@ -120,10 +121,13 @@ struct CheckedSchedule {
   std::vector<CheckedDevice> devices;
   std::optional<CheckedTimetable> timetable;
   std::optional<CheckedTable> table;
-  std::string communication = "early"; ///< Placement of inferred communication.
-  bool isExplicit = false;             ///< `communication = explicit`
-  Span firstCommunication;             ///< The first send or receive written, if any.
-  std::vector<Site> sites;             ///< Of the ops, with nests below.
+  std::string communication = "early";   ///< Placement of inferred communication.
+  bool isExplicit = false;               ///< `communication = explicit`
+  CheckedSetting sequenceSplits, buffer; ///< No value where not written.
+  VersionRule versions = VersionRule::Stashed;
+  CheckedSetting mostVersions; ///< The k of `stashed(k)`.
+  Span firstCommunication;     ///< The first send or receive written, if any.
+  std::vector<Site> sites;     ///< Of the ops, with nests below.
   std::vector<std::vector<std::string>> nests = {{}};
   bool usesNext = false, usesPending = false;
   /// `schedule main = …`: a tree of conditionals over uses.

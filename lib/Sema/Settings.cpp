@@ -18,7 +18,7 @@ static constexpr StringRef connects[] = {"upfront"}, laterConnects[] = {"first_u
 static constexpr StringRef transfers[] = {"overlapped"}, laterTransfers[] = {"blocking"};
 static constexpr StringRef sharing[] = {"no"}, laterSharing[] = {"fifo", "fair"};
 static constexpr StringRef scales[] = {"loss"}, laterScales[] = {"accumulator", "reduced", "program"};
-static constexpr StringRef semantics[] = {"synchronous"}, laterSemantics[] = {"asynchronous"};
+static constexpr StringRef semantics[] = {"synchronous", "asynchronous"};
 static constexpr StringRef microbatchLosses[] = {"mean"}, laterMicrobatchLosses[] = {"sum"};
 static constexpr StringRef reductions[] = {"sum"}, laterReductions[] = {"mean"};
 static constexpr StringRef reduced[] = {"full"},
@@ -26,7 +26,7 @@ static constexpr StringRef reduced[] = {"full"},
 static constexpr StringRef contributions[] = {"accumulated"}, laterContributions[] = {"separate"};
 static constexpr StringRef noWords[] = {""}, laterResharded[] = {"resharded"};
 static constexpr StringRef communications[] = {"inferred", "explicit"};
-static constexpr StringRef laterVersions[] = {"stashed", "newest", "queued"};
+static constexpr StringRef versions[] = {"stashed", "newest", "queued"};
 static constexpr StringRef phases[] = {"training"}, laterPhases[] = {"evaluation"};
 
 static constexpr SettingInfo count(StringRef block, StringRef name, unsigned parameters = 0) {
@@ -96,7 +96,7 @@ static const SettingInfo settings[] = {
     count("training", "replicas"),
     word("training", "loss", losses, laterLosses),
     word("training", "scale", scales, laterScales),
-    word("training", "semantics", semantics, laterSemantics),
+    word("training", "semantics", semantics),
     word("training", "microbatch_loss", microbatchLosses, laterMicrobatchLosses),
     word("training", "reduction", reductions, laterReductions),
     word("training", "reduced", reduced, laterReduced),
@@ -112,9 +112,9 @@ static const SettingInfo settings[] = {
 
     word("schedule", "communication", communications),
     word("schedule", "phase", phases, laterPhases),
-    word("schedule", "versions", noWords, laterVersions),
-    later("schedule", "sequence_splits"),
-    later("schedule", "buffer"),
+    word("schedule", "versions", versions),
+    count("schedule", "sequence_splits"),
+    count("schedule", "buffer", 2),
 };
 
 const SettingInfo *findSetting(StringRef block, StringRef name) {

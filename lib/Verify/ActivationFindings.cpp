@@ -36,9 +36,11 @@ static void addUnfinished(const VerifyContext &context, ActivationWalk &walk) {
 
 /// The op on the same device that `fault` waits for; noOp if it is made nowhere or elsewhere.
 static OpId lateProducer(const VerifyContext &context, const Fault &fault) {
+  const uint32_t s = fault.stage, m = fault.microbatch;
+  const bool isSplit = fault.cause == ofSplit;
   OpId producer = fault.rule == Rule::MissingInput
-                      ? context.index.forward(fault.stage - 1, fault.microbatch)
-                      : context.index.backward(fault.stage + 1, fault.microbatch);
+                      ? context.index.forward(isSplit ? s : s - 1, isSplit ? m - 1 : m)
+                      : context.index.backward(isSplit ? s : s + 1, isSplit ? m + 1 : m);
   bool isHere = producer != noOp && context.program.deviceOf(producer) == fault.device;
   return isHere ? producer : noOp;
 }

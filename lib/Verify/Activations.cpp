@@ -85,7 +85,7 @@ void Walker::refuse(OpId id, PairState &state) {
 }
 
 /// Producers on this device must stand earlier in its program; those of other devices are a matter of
-/// the compute order.
+/// the compute order. Splits of one microbatch share their device.
 void Walker::checkNeighbours(OpId id, const PairState *state) {
   const Op &op = program.ops[id];
   const size_t row = program.microbatches;
@@ -94,12 +94,16 @@ void Walker::checkNeighbours(OpId id, const PairState *state) {
     if (op.stage > 0 && !state[-static_cast<ptrdiff_t>(row)].forwardRan &&
         program.deviceOf(op.stage - 1, op.microbatch) == device)
       fault(Rule::MissingInput, id);
+    else if (program.hasSplitBefore(op.microbatch) && !state[-1].forwardRan)
+      walk.faults.push_back({Rule::MissingInput, ofSplit, device, op.stage, op.microbatch, id, noOp});
     break;
   case OpKind::Backward:
   case OpKind::BackwardInput:
     if (op.stage + 1u < program.stages && !state[row].backwardRan &&
         program.deviceOf(op.stage + 1u, op.microbatch) == device)
       fault(Rule::MissingGradient, id);
+    else if (program.hasSplitBehind(op.microbatch) && !state[1].backwardRan)
+      walk.faults.push_back({Rule::MissingGradient, ofSplit, device, op.stage, op.microbatch, id, noOp});
     break;
   case OpKind::Recompute:
     if (costs.isRandom(op.stage) && !op.has(Replay))
@@ -131,10 +135,27 @@ void Walker::step(OpId id) {
   state.backwardRan |= op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
 }
 
-/// Whether `consumer` needs what `producer` makes.
-static bool feeds(const Op &producer, const Op &consumer) {
-  if (producer.microbatch != consumer.microbatch || !producer.touchesActivation())
+static bool makesGradient(const Op &op) {
+  return op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
+}
+
+/// Whether `consumer` needs what `producer` makes for a neighbouring split of the same microbatch.
+static bool feedsSplit(const Program &program, const Op &producer, const Op &consumer) {
+  if (producer.stage != consumer.stage)
     return false;
+  if (consumer.kind == OpKind::Forward)
+    return producer.kind == OpKind::Forward && program.hasSplitBefore(consumer.microbatch) &&
+           producer.microbatch + 1 == consumer.microbatch;
+  return makesGradient(consumer) && makesGradient(producer) && program.hasSplitBehind(consumer.microbatch) &&
+         producer.microbatch == consumer.microbatch + 1;
+}
+
+/// Whether `consumer` needs what `producer` makes.
+static bool feeds(const Program &program, const Op &producer, const Op &consumer) {
+  if (!producer.touchesActivation())
+    return false;
+  if (producer.microbatch != consumer.microbatch)
+    return program.sequenceSplits > 1 && feedsSplit(program, producer, consumer);
   const bool sameStage = producer.stage == consumer.stage;
   const bool makesActivation =
       sameStage && (producer.kind == OpKind::Forward || producer.kind == OpKind::Recompute);
@@ -143,8 +164,7 @@ static bool feeds(const Op &producer, const Op &consumer) {
     return producer.kind == OpKind::Forward && producer.stage + 1 == consumer.stage;
   case OpKind::Backward:
   case OpKind::BackwardInput:
-    return makesActivation || (producer.stage == consumer.stage + 1 &&
-                               (producer.kind == OpKind::Backward || producer.kind == OpKind::BackwardInput));
+    return makesActivation || (producer.stage == consumer.stage + 1 && makesGradient(producer));
   case OpKind::BackwardWeight:
     return sameStage && producer.kind == OpKind::BackwardInput;
   case OpKind::Recompute:
@@ -160,7 +180,7 @@ static bool feeds(const Op &producer, const Op &consumer) {
 void Walker::overlap(OpId first, OpId end) {
   for (OpId id = first; id < end; ++id) {
     OpId producer = first;
-    while (producer < end && (producer == id || !feeds(program.ops[producer], program.ops[id])))
+    while (producer < end && (producer == id || !feeds(program, program.ops[producer], program.ops[id])))
       ++producer;
     const size_t before = walk.faults.size();
     step(id);

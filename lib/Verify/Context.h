@@ -59,5 +59,9 @@ void verifyActivations(VerifyContext &context);
 void verifyOrder(VerifyContext &context);
 /// GradientFindings.cpp: 501, 502, 503, 505, 506, 514.
 void verifyGradients(VerifyContext &context);
+/// Versions.cpp: 601, 602, 603, 604.
+void verifyVersions(VerifyContext &context);
+/// Buffers.cpp: 703.
+void verifyBuffers(VerifyContext &context);
 
 } // namespace sluice

@@ -42,6 +42,51 @@ static void reportUnplaced(VerifyContext &context) {
   blame(context, faults);
 }
 
+/// Splits of one microbatch that are placed apart: what a stage keeps of the ones before stays on its device.
+static std::vector<Fault> findSplitsApart(const Program &program) {
+  std::vector<Fault> faults;
+  if (program.sequenceSplits == 1 || program.placement.rowCount() < 2)
+    return faults;
+  for (uint32_t u = 0; u < program.microbatches; ++u) {
+    if (!program.hasSplitBefore(u) || program.placement.row(u) == program.placement.row(u - 1))
+      continue;
+    for (uint32_t s = 0; s < program.stages; ++s)
+      if (const uint32_t device = program.deviceOf(s, u); device != program.deviceOf(s, u - 1) &&
+                                                          device != noDevice &&
+                                                          program.deviceOf(s, u - 1) != noDevice)
+        faults.push_back({.rule = Rule::MisplacedStage, .cause = 1, .stage = s, .microbatch = u});
+  }
+  return faults;
+}
+
+static void reportSplitsApart(VerifyContext &context) {
+  const Program &program = context.program;
+  std::vector<Fault> faults = findSplitsApart(program);
+  for (const FaultGroup &group : groupByLine(context, faults)) {
+    const Fault &first = group.front();
+    const uint32_t splits = program.sequenceSplits, begin = first.microbatch / splits * splits;
+    std::vector<uint32_t> devices;
+    for (uint32_t u = begin; u < begin + splits; ++u)
+      devices.push_back(program.deviceOf(first.stage, u));
+    llvm::sort(devices);
+    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+    Finding &finding = report(context, group,
+                              {{"stage", fmt::format("{}", first.stage)},
+                               {"microbatches", fmt::format("microbatch {} (units {} to {})", begin / splits,
+                                                            begin, begin + splits - 1)},
+                               {"devices", listed("device", "devices", devices)}});
+    finding.fix.message = "place all splits of a microbatch on one device";
+  }
+  // What the other families would say of any split of these follows from it.
+  std::vector<Fault> all;
+  for (const Fault &fault : faults) {
+    const uint32_t begin = fault.microbatch / program.sequenceSplits * program.sequenceSplits;
+    for (uint32_t u = begin; u < begin + program.sequenceSplits; ++u)
+      all.push_back({Rule::MisplacedStage, 1, program.deviceOf(fault.stage, u), fault.stage, u, noOp, noOp});
+  }
+  blame(context, all);
+}
+
 static std::vector<Fault> findMisplacedOps(const VerifyContext &context) {
   const Program &program = context.program;
   std::vector<Fault> faults;
@@ -97,8 +142,10 @@ static void reportMisplacedOps(VerifyContext &context) {
 
 void verifyPlacement(VerifyContext &context) {
   reportUnplaced(context);
-  if (!context.program.placement.empty())
-    reportMisplacedOps(context);
+  if (context.program.placement.empty())
+    return;
+  reportSplitsApart(context);
+  reportMisplacedOps(context);
 }
 
 } // namespace sluice

@@ -32,6 +32,8 @@ Verdict verify(const Program &program, const ProgramIndex &index, const CostMode
     verifyOrder(context);
     verdict.complete = !context.hasErrors;
     verifyGradients(context);
+    verifyVersions(context);
+    verifyBuffers(context);
   }
   verdict.clean = llvm::none_of(llvm::ArrayRef(diagnostics.findings()).drop_front(before),
                                 [](const Finding &found) { return found.severity == Severity::Error; });
