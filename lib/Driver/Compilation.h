@@ -26,8 +26,9 @@ using Setting = std::vector<Definition>;
 std::vector<Setting> parseDefinitions(llvm::ArrayRef<std::string> definitions, std::string &error);
 
 struct CompileOptions {
-  std::string schedule;  ///< `--schedule`: only this one; empty: all that are no templates.
-  std::string transport; ///< `--transport`: instead of what the file says.
+  std::string schedule;     ///< `--schedule`: only this one; empty: all that are no templates.
+  std::string transport;    ///< `--transport`: instead of what the file says.
+  bool closedForms = false; ///< Also check what imported files state of their schedules.
   ElaborateOptions elaborate;
 };
 
@@ -36,7 +37,10 @@ struct Instance {
   std::string name;
   std::vector<std::pair<std::string, std::string>> parameters; ///< In order of declaration.
   const CheckedSchedule *schedule = nullptr; ///< The template, where the schedule derives from one.
-  bool isCompiled = false;                   ///< Program and costs are there.
+  /// The schedule as declared and what it derives from, down to that template.
+  std::vector<const CheckedSchedule *> uses;
+  bool isTightened = false; ///< By `tighten`.
+  bool isCompiled = false;  ///< Program and costs are there.
   Program program;
   std::unique_ptr<ProgramIndex> index;
   CostModel costs;
@@ -81,9 +85,9 @@ private:
   bool isInRange(const CheckedParam &param, Evaluator &evaluator, Span given, llvm::StringRef fix);
   void runSchedule(const CheckedSchedule &declared, const Setting &setting, const CompileOptions &options,
                    Depth depth, Evaluator &evaluator, const std::function<void(Instance &)> &visit);
-  const CheckedSchedule *prepare(const CheckedSchedule &declared, const Setting &setting,
-                                 Evaluator &evaluator);
-  const CheckedSchedule *instantiate(const CheckedSchedule::Use &use, Evaluator &evaluator);
+  bool prepare(Instance &instance, const CheckedSchedule &declared, const Setting &setting,
+               Evaluator &evaluator);
+  bool instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator);
   void compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
 
   SourceManager &sources;
@@ -93,10 +97,12 @@ private:
 };
 
 /// Checks what `expect` says of this instance (901, 902, 102, 115); `figures` may be null if a finding
-/// stands in the way of a timeline.
-void checkExpectations(const Instance &instance, Evaluator &evaluator, const SourceManager &sources);
-/// True if some expectation speaks of the schedule.
-bool hasExpectations(const CheckedFile &file, llvm::StringRef schedule);
+/// stands in the way of a timeline. Equations of figures that hold become Figures::closed.stated.
+/// `withImported`: also what imported files say.
+void checkExpectations(Instance &instance, Evaluator &evaluator, const SourceManager &sources,
+                       bool withImported);
+/// True if some expectation speaks of the instance.
+bool hasExpectations(const CheckedFile &file, const Instance &instance, bool withImported);
 
 /// What a clean verdict covers: `main at P=4, M=8; completes under nccl; …`.
 std::string reach(const Instance &instance);

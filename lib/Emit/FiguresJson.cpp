@@ -56,6 +56,7 @@ private:
         parameter(name, value);
     });
     figures(schedule, FigureArity::Schedule, std::nullopt);
+    json.attributeArray("closed_forms", [&] { closedForms(schedule); });
     json.attributeArray("devices", [&] {
       for (uint32_t device = 0; device < schedule.program.devices; ++device)
         json.object([&] {
@@ -93,6 +94,36 @@ private:
           json.attributeObject(info.name, [&] { number(*value, unit.name); });
       }
     });
+  }
+
+  /// Those recognised by the order of the ops, then those that files state.
+  void closedForms(const ScheduleFigures &schedule) {
+    const ClosedForms &closed = schedule.figures.closed;
+    auto known = [&](const char *figure, const char *formula, const std::optional<Rational> &value) {
+      if (value)
+        json.object([&] {
+          json.attribute("figure", figure);
+          json.attribute("formula", formula);
+          json.attribute("order", closed.order);
+          json.attributeArray("values", [&] { json.object([&] { number(*value, "1"); }); });
+        });
+    };
+    known("overhead_ratio", "overhead_ratio == (P - 1) / M", closed.overheadRatio);
+    known("idle_fraction", "idle_fraction == (P - 1) / (M + P - 1)", closed.idleFraction);
+    for (const StatedForm &stated : closed.stated)
+      json.object([&] {
+        json.attribute("figure", stated.figure);
+        json.attribute("formula", stated.formula);
+        json.attribute("schedule", stated.schedule);
+        json.attribute("file", stated.file);
+        json.attribute("line", stated.line);
+        const Unit unit = unitOf(findFigure(stated.figure)->unit, schedule.costs);
+        json.attributeArray("values", [&] {
+          for (const Rational &value : stated.values)
+            if (auto scaled = multiply(value, unit.factor))
+              json.object([&] { number(*scaled, unit.name); });
+        });
+      });
   }
 
   void number(const Rational &value, const std::string &unit) {

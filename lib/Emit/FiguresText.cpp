@@ -41,7 +41,7 @@ public:
     ratios();
     criticalPath();
     traffic();
-    closedForm();
+    closedForms();
     hasDecimals = needsDecimals();
     out += "\n" + deviceTable();
     memoryAtPeak();
@@ -96,18 +96,59 @@ private:
     line("transfers", moved);
   }
 
-  void closedForm() {
+  /// Every form with its value and what vouches for it: the order of the ops, or who states it.
+  void closedForms() {
     const ClosedForms &closed = figures.closed;
-    if (closed.overheadRatio) {
-      line("closed forms", fmt::format("{} with P = {}, M = {}, equal to the timeline:", closed.order,
-                                       program.stages, program.microbatches));
-      line("", fmt::format("overhead ratio (P-1)/M = {}, idle fraction (P-1)/(M+P-1) = {}",
-                           closed.overheadRatio->str(), closed.idleFraction->str()));
-      return;
+    const bool isKnown = closed.overheadRatio.has_value();
+    if (isKnown || !closed.stated.empty()) {
+      line("closed forms", "equal to the timeline:");
+      if (isKnown) {
+        const std::string order = fmt::format("{} with P = {}, M = {}, known by its ops", closed.order,
+                                              program.stages, program.microbatches);
+        form("overhead_ratio == (P - 1) / M", percent(*closed.overheadRatio), order);
+        form("idle_fraction == (P - 1) / (M + P - 1)", percent(*closed.idleFraction), "the same");
+      }
+      for (const StatedForm &stated : closed.stated)
+        form(stated.formula, valuesOf(stated),
+             fmt::format("{}, {}:{}", stated.schedule, stated.file, stated.line));
     }
-    line("closed forms", "do not apply:");
+    if (isKnown)
+      return;
+    if (closed.stated.empty())
+      line("closed forms", "do not apply:");
+    else
+      out += "  those of GPipe and 1F1B do not apply:\n";
     for (const FailedAssumption &failed : closed.failed)
       out += fmt::format("    {}{}\n", failed.message, lineOf(failed.span));
+  }
+  void form(const std::string &formula, const std::string &value, const std::string &source) {
+    out += fmt::format("    {}: {} ({})\n", formula, value, source);
+  }
+  /// Values of a range beside each other; of many the first ones.
+  std::string valuesOf(const StatedForm &stated) const {
+    static constexpr size_t most = 16;
+    std::vector<std::string> values;
+    for (size_t i = 0; i < stated.values.size() && i < most; ++i)
+      values.push_back(inItsUnit(stated.figure, stated.values[i]));
+    if (stated.values.size() > most)
+      values.push_back(fmt::format("... {} in all", stated.values.size()));
+    return list(values);
+  }
+  std::string inItsUnit(const std::string &figure, const Rational &value) const {
+    switch (findFigure(figure)->unit) {
+    case FigureUnit::Time:
+      return costs.ticks ? fmt::format("{} {}", value.str(), value == 1 ? "tick" : "ticks")
+                         : formatTime(value);
+    case FigureUnit::Size:
+      return value.isInteger() ? formatSize(value.num) : value.str() + " B";
+    case FigureUnit::Ratio:
+      return percent(value);
+    case FigureUnit::Rate:
+      return costs.ticks ? value.str() + "/tick" : fmt::format("{:.6g}/s", value.toDouble() * 1e9);
+    case FigureUnit::Count:
+      break;
+    }
+    return value.str();
   }
   std::string lineOf(Span span) const {
     return options.sources && span.isValid()

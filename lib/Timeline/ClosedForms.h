@@ -16,10 +16,20 @@ struct FailedAssumption {
   Span span;           ///< Where that is written; may be nowhere.
 };
 
+/// An equation of `expect` that holds: `bubble_time == (P - 1) * forward`.
+struct StatedForm {
+  std::string figure;           ///< Its left side.
+  std::string formula;          ///< As written, without its condition.
+  std::vector<Rational> values; ///< In ticks, nanoseconds or bytes; one for each value of a range.
+  std::string schedule, file;   ///< What it speaks of, and where.
+  uint32_t line = 0;
+};
+
 struct ClosedForms {
   std::string order; ///< `GPipe`, `1F1B` …; empty if the order is none of those the forms are proved for.
   std::optional<Rational> overheadRatio, idleFraction; ///< Both, or neither where an assumption fails.
   std::vector<FailedAssumption> failed;
+  std::vector<StatedForm> stated; ///< Filled in where expectations are checked.
 };
 
 /// From figures whose other parts are complete.

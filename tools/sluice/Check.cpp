@@ -20,6 +20,10 @@ static cl::list<std::string> deny("deny", cl::desc("Make a rule an error"), cl::
 static cl::list<std::string> warn("warn", cl::desc("Make a rule a warning"), cl::value_desc("RULE"),
                                   cl::sub(checkCommand));
 
+static cl::opt<bool> closedForms("closed-forms",
+                                 cl::desc("Also check what imported files state of their schedules"),
+                                 cl::sub(checkCommand));
+
 /// `--deny` and `--warn` in the order of the command line: of two about one rule the last holds.
 static ExitCode readSeverities(std::vector<std::pair<Rule, Severity>> &severities) {
   std::map<unsigned, std::pair<std::string, Severity>> byPosition;
@@ -64,6 +68,7 @@ ExitCode runCheck() {
     return usageError("--fail-on " + failOn + ": error, warning or note");
 
   CheckRun run;
+  run.checkClosedForms(closedForms);
   if (ExitCode code = readSeverities(run.severities); code != Clean)
     return code;
   if (ExitCode code = run.start(); code != Clean)

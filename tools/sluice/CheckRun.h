@@ -12,6 +12,8 @@ public:
   std::vector<std::pair<Rule, Severity>> severities; ///< `--deny`, `--warn`
   size_t schedules = 0;                              ///< Seen so far.
 
+  /// Whether closed forms of imported files are checked too.
+  void checkClosedForms(bool wanted) { options.closedForms = wanted; }
   /// Reads `-D` and the other options that all files share.
   ExitCode start();
   /// Checks one file. Inside a folder a file that declares no schedule is looked at as far as it goes;
