@@ -201,10 +201,6 @@ private:
           .fix.message = "idle_fraction is bubble ÷ elapsed, overhead_ratio is bubble ÷ ideal";
       return {};
     }
-    if (name == "staleness" || name == "weight_versions") {
-      diagnostics.report(Rule::NotSupportedYet, span, {{"what", fmt::format("the figure `{}`", name.str())}});
-      return {};
-    }
     std::vector<llvm::StringRef> names;
     for (const FigureInfo &info : allFigures())
       names.push_back(info.name);

@@ -104,7 +104,7 @@ private:
     case OpKind::Update:
       return row(RuntimeOp::Update, op);
     default:
-      llvm_unreachable("see canAssignSlots");
+      llvm_unreachable("see unknownToExecutors");
     }
   }
 
@@ -286,10 +286,17 @@ std::vector<LossFactor> lossFactors(const Program &program, const CostModel &cos
   return factors;
 }
 
-bool canAssignSlots(const Program &program) {
-  return llvm::none_of(program.ops, [](const Op &op) {
+llvm::StringRef unknownToExecutors(const Program &program, const CostModel &costs) {
+  if (costs.asynchronous)
+    return "an executor with asynchronous semantics, which keeps versions of weights";
+  if (program.sequenceSplits > 1)
+    return "an executor with sequence splits, which hands what a stage keeps from one split to the next";
+  if (!program.buffers.empty())
+    return "an executor with the buffers that a schedule declares";
+  const bool isPlain = llvm::none_of(program.ops, [](const Op &op) {
     return op.isCommunication() || op.kind == OpKind::Unshard || op.kind == OpKind::Reshard;
   });
+  return isPlain ? "" : "an executor with written sends, receives, unshard or reshard";
 }
 
 std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs) {

@@ -11,6 +11,8 @@
 #include "IR/CostModel.h"
 #include "IR/Program.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <sluice/Schedule.h>
 
 #include <optional>
@@ -39,10 +41,11 @@ struct ExecutorTables {
   static constexpr runtime::ChannelModels verified{true, true, true};
 };
 
-/// Whether an executor knows all ops of the program: not yet written communication, nor unshard and reshard.
-bool canAssignSlots(const Program &program);
+/// What of the program an executor does not know yet, in words; empty: it knows all.
+llvm::StringRef unknownToExecutors(const Program &program, const CostModel &costs);
 
-/// None where the program cannot run to its end, as `inferCommunication`. Asks for `canAssignSlots`.
+/// None where the program cannot run to its end, as `inferCommunication`. Asks for a program that executors
+/// know.
 std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs);
 
 /// What the mean loss of each microbatch counts in the loss of the step: samples(m) / batch under `mean over

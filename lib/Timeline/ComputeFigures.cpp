@@ -129,7 +129,13 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
       timeline.makespan - makespanWithoutTransfers(program, index, costs, timeline, diagnostics);
   figures.times = deviceTimes(program, index, costs, timeline);
   figures.critical = summarize(criticalPath(program, index, costs, timeline));
-  auto memory = memoryFigures(program, index, costs, timeline, diagnostics);
+  std::optional<Versions> versions;
+  if (costs.asynchronous)
+    versions = versionsOf(program);
+  figures.versions = versions ? versionFigures(program, *versions)
+                              : VersionFigures{std::vector<uint32_t>(program.stages),
+                                               std::vector<uint32_t>(program.stages, 1)};
+  auto memory = memoryFigures(program, index, costs, timeline, diagnostics, versions ? &*versions : nullptr);
   if (!memory)
     return std::nullopt;
   figures.memory = std::move(*memory);

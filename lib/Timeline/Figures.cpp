@@ -49,6 +49,8 @@ constexpr Row rows[] = {
     DEVICE("peak_pending", Count, f.memory.devices[d].peakPending),
     DEVICE("peak_memory", Size, f.memory.devices[d].peakBytes),
     STAGE("in_flight", Count, f.memory.inFlight[s]),
+    STAGE("staleness", Count, f.versions.staleness[s]),
+    STAGE("weight_versions", Count, f.versions.kept[s]),
 };
 
 #undef SCHEDULE

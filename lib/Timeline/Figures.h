@@ -33,6 +33,7 @@ struct Figures {
   int64_t transfers = 0, bytesMoved = 0;
   std::vector<DeviceTimes> times;
   MemoryFigures memory;
+  VersionFigures versions; ///< Of a synchronous schedule: no staleness, one version.
   CriticalSummary critical;
   ClosedForms closed;
   /// Figures that have no value and the setting each lacks (`batch`), as finding 114 names it.

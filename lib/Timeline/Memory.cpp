@@ -23,10 +23,10 @@ llvm::StringRef name(LiveKind kind) {
 
 std::optional<MemoryFigures> memoryFigures(const Program &program, const ProgramIndex &index,
                                            const CostModel &costs, const Timeline &timeline,
-                                           Diagnostics &diagnostics) {
+                                           Diagnostics &diagnostics, const Versions *versions) {
   MemoryFigures figures;
   figures.inFlight.resize(program.stages);
-  MemoryWalk walk(program, index, costs, timeline);
+  MemoryWalk walk(program, index, costs, timeline, versions);
   for (uint32_t device = 0; device < program.devices; ++device) {
     figures.devices.push_back(walk.peaksOf(device));
     walk.raiseInFlight(figures.inFlight);

@@ -2,9 +2,10 @@
 // of its program alone: an op takes what its result needs at its start and frees what it used at its end.
 // Bytes add the statics (weights, gradients, optimizer state, reserved), the boundaries that arrive from
 // other devices (from the start of their transfer, which the timeline gives) and the workspace of the op
-// that runs. One version of the weights is counted.
+// that runs. Weights count once for each version of them that is kept.
 #pragma once
 
+#include "IR/Versions.h"
 #include "Timeline/Simulate.h"
 
 namespace sluice {
@@ -53,9 +54,10 @@ struct MemoryFigures {
   std::vector<uint32_t> inFlight;
 };
 
-/// Nothing if a size leaves 64 bits, which is finding 106. Bytes are 0 where the file gives no sizes.
+/// Nothing if a size leaves 64 bits, which is finding 106. Bytes are 0 where the file gives no sizes. Without
+/// `versions` one of each weight is kept, as a synchronous step does.
 std::optional<MemoryFigures> memoryFigures(const Program &program, const ProgramIndex &index,
                                            const CostModel &costs, const Timeline &timeline,
-                                           Diagnostics &diagnostics);
+                                           Diagnostics &diagnostics, const Versions *versions = nullptr);
 
 } // namespace sluice

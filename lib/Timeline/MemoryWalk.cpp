@@ -8,8 +8,9 @@
 namespace sluice {
 
 MemoryWalk::MemoryWalk(const Program &program, const ProgramIndex &index, const CostModel &costs,
-                       const Timeline &timeline)
-    : program(program), index(index), costs(costs), timeline(timeline), localOf(program.stages) {
+                       const Timeline &timeline, const Versions *versions)
+    : program(program), index(index), costs(costs), timeline(timeline), versions(versions),
+      localOf(program.stages) {
   countsBoundaries = false;
   for (uint32_t row = 0; row < costs.boundary.rowCount(); ++row)
     for (uint32_t stage = 0; stage < costs.boundary.stageCount(); ++stage)
@@ -71,6 +72,16 @@ void MemoryWalk::addStatics(uint32_t device) {
     add(costs.reserved[device]);
 }
 
+/// Behind an op its copy may keep fewer versions, or one more if it is an update.
+void MemoryWalk::keepVersions(OpId id) {
+  Live &local = live(program.ops[id].stage);
+  const int64_t more = static_cast<int64_t>(versions->kept[id]) - local.versions;
+  int64_t bytes;
+  overflowed |= __builtin_mul_overflow(more, costs.weights[local.stage], &bytes) ||
+                __builtin_add_overflow(total, bytes, &total);
+  local.versions = versions->kept[id];
+}
+
 bool MemoryWalk::receives(EdgeKind kind, const Op &op) const {
   const uint32_t s = op.stage, m = op.microbatch;
   if (kind == EdgeKind::Activation)
@@ -116,6 +127,9 @@ void MemoryWalk::walk(uint32_t device) {
     takeArrivals(stop, first);
     for (OpId op = first; op != end; ++op)
       endOp(program.ops[op]);
+    if (versions)
+      for (OpId op = first; op != end; ++op)
+        keepVersions(op);
     first = end;
     if (listedMoment != 0 && moment >= listedMoment)
       return;
@@ -178,7 +192,7 @@ std::vector<LiveItem> MemoryWalk::items() const {
   for (const Live &local : locals) {
     for (unsigned kind = 0; kind < dynamicKinds; ++kind)
       add(static_cast<LiveKind>(kind), local.stage, local.count[kind], local.bytes[kind]);
-    add(LiveKind::Weights, local.stage, 1, costs.weights[local.stage]);
+    add(LiveKind::Weights, local.stage, local.versions, costs.weights[local.stage] * local.versions);
     add(LiveKind::Gradients, local.stage, 1, costs.gradients[local.stage]);
     add(LiveKind::OptimizerState, local.stage, 1, costs.optimizerState[local.stage]);
   }

@@ -11,7 +11,7 @@ namespace sluice {
 class MemoryWalk {
 public:
   MemoryWalk(const Program &program, const ProgramIndex &index, const CostModel &costs,
-             const Timeline &timeline);
+             const Timeline &timeline, const Versions *versions);
 
   /// Peaks of one device, without the list of what is live.
   DeviceMemory peaksOf(uint32_t device);
@@ -27,6 +27,7 @@ private:
   struct Live {
     uint32_t stage = 0;
     uint32_t inFlight = 0, mostInFlight = 0;
+    uint32_t versions = 1; ///< Of its weights.
     std::array<uint32_t, dynamicKinds> count{};
     std::array<int64_t, dynamicKinds> bytes{};
   };
@@ -50,6 +51,7 @@ private:
   void release(LiveKind kind, uint32_t stage, int64_t bytes);
   void measure(int64_t time, OpId op);
   void addStatics(uint32_t device);
+  void keepVersions(OpId id);
   std::vector<LiveItem> items() const;
 
   static State stateAfter(const Op &op);
@@ -67,6 +69,7 @@ private:
   const ProgramIndex &index;
   const CostModel &costs;
   const Timeline &timeline;
+  const Versions *versions; // null: one version of all weights
   bool countsBoundaries;
 
   std::vector<uint32_t> localOf; // per stage, into `locals`, where the device has ops of it

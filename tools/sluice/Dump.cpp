@@ -5,11 +5,21 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <fmt/format.h>
+
 namespace sluice::tool {
 
 namespace cl = llvm::cl;
 
 static cl::list<std::string> arguments(cl::Positional, cl::desc("ast|ir|sluice FILE"), cl::sub(dumpCommand));
+
+/// Asynchronous semantics belong to the file, and without them a dumped schedule would be another one.
+static std::string semanticsText(const CostModel &costs, bool isFirst) {
+  if (!costs.asynchronous || !isFirst)
+    return "";
+  std::string bound = costs.stalenessBound ? fmt::format("(staleness <= {})", *costs.stalenessBound) : "";
+  return fmt::format("training {{ semantics = asynchronous{}; }}\n\n", bound);
+}
 
 ExitCode runDump() {
   static constexpr llvm::StringRef kinds[] = {"ast", "ir", "sluice"};
@@ -18,7 +28,7 @@ ExitCode runDump() {
   Session session;
   if (arguments[0] == "ast") {
     // A file whose names are wrong still has a tree.
-    FileLoader::Result file = session.loader.open(arguments[1]);
+    FileLoader::Result file = session.loader.openSchedule(arguments[1]);
     if (!file.error.empty())
       return usageError("cannot read " + arguments[1] + ": " + file.error);
     bool good = session.compilation.load(file.text, session.diagnostics);
@@ -31,10 +41,12 @@ ExitCode runDump() {
   bool first = true;
   session.compilation.run(session.settings[0], session.options, Compilation::Depth::Elaborate,
                           session.diagnostics, [&](Instance &instance) {
-                            if (!std::exchange(first, false))
+                            const bool isFirst = std::exchange(first, false);
+                            if (!isFirst)
                               print("\n");
                             if (arguments[0] == "sluice")
-                              return print(printSluice(instance.program));
+                              return print(semanticsText(instance.costs, isFirst) +
+                                           printSluice(instance.program));
                             ProgramIndex index(instance.program);
                             print(printIr(instance.program, index, &session.sources));
                           });

@@ -52,24 +52,23 @@ ExitCode runGenerate() {
                       llvm::join(names, ", "));
 
   std::vector<EmittedFile> files;
-  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Verify,
-                          session.diagnostics, [&](Instance &instance) {
-                            if (!instance.verdict.clean)
-                              return;
-                            if (!canAssignSlots(instance.program)) {
-                              session.diagnostics.report(
-                                  Rule::NotSupportedYet, instance.program.span,
-                                  {{"what", "an executor with written sends, receives, unshard or reshard"}});
-                              return;
-                            }
-                            CppOptions options;
-                            options.name = fileName;
-                            options.nameSpace = nameSpace;
-                            options.parameters = instance.parameterText();
-                            options.source = arguments[1];
-                            options.withRuntime = withRuntime;
-                            files = emitCpp(instance.program, instance.costs, options);
-                          });
+  session.compilation.run(
+      session.settings[0], session.options, Compilation::Depth::Verify, session.diagnostics,
+      [&](Instance &instance) {
+        if (!instance.verdict.clean)
+          return;
+        if (llvm::StringRef what = unknownToExecutors(instance.program, instance.costs); !what.empty()) {
+          session.diagnostics.report(Rule::NotSupportedYet, instance.program.span, {{"what", what.str()}});
+          return;
+        }
+        CppOptions options;
+        options.name = fileName;
+        options.nameSpace = nameSpace;
+        options.parameters = instance.parameterText();
+        options.source = arguments[1];
+        options.withRuntime = withRuntime;
+        files = emitCpp(instance.program, instance.costs, options);
+      });
   if (ExitCode code = session.finish(); code != Clean)
     return code;
   bool stale = false;
