@@ -41,6 +41,7 @@ public:
     ratios();
     criticalPath();
     traffic();
+    versions();
     closedForms();
     hasDecimals = needsDecimals();
     out += "\n" + deviceTable();
@@ -94,6 +95,19 @@ private:
     if (figures.missingSetting("bytes_moved").empty())
       moved += fmt::format(", {} in all", formatSize(figures.bytesMoved));
     line("transfers", moved);
+  }
+
+  /// Of asynchronous schedules: what their stages keep and how old the gradients are.
+  void versions() {
+    if (!costs.asynchronous)
+      return;
+    auto most = [&](llvm::ArrayRef<uint32_t> values) {
+      const auto *largest = std::max_element(values.begin(), values.end());
+      return largest == values.end() ? std::string("-")
+                                     : fmt::format("{} on stage {}", *largest, largest - values.begin());
+    };
+    line("weight versions", most(figures.versions.kept), "most at once");
+    line("staleness", most(figures.versions.staleness), "updates, at most");
   }
 
   /// Every form with its value and what vouches for it: the order of the ops, or who states it.
