@@ -1,12 +1,22 @@
 #include "Formats/Format.h"
 
+#include "Formats/DeepSpeed.h"
+#include "Formats/Megatron.h"
+#include "Formats/ScheduleJson.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace sluice {
 
 // One row a format. Readers and writers are declared in the header of their format.
 static const std::vector<Format> &formats() {
-  static const std::vector<Format> table = {};
+  static const std::vector<Format> table = {
+      {"deepspeed", "DeepSpeed's instruction lists, printed or as JSON; one file, or one a stage",
+       readDeepSpeed, nullptr, /*takesSeveral=*/true},
+      {"json", "a whole schedule with its costs; also orders as \"F3@1\", \"BW3@1\"", readJson, writeJson,
+       /*takesSeveral=*/false, ".json"},
+      {"megatron", "Megatron-LM's interleaved order tables", readMegatron, writeMegatron},
+  };
   return table;
 }
 

@@ -2,7 +2,7 @@
 #include "Common.h"
 
 #include "Formats/Format.h"
-#include "IR/Print.h"
+#include "Formats/PrintFile.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -40,7 +40,7 @@ ExitCode runImport() {
   auto schedule = format->read(session.sources, texts, options, session.diagnostics, lost);
   if (!schedule)
     return session.finish();
-  std::string text = printSluice(schedule->program);
+  std::string text = printFile(*schedule, lost);
   printLost(lost);
   ExitCode code = session.finish();
   if (output.empty()) {

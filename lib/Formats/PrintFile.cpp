@@ -1,0 +1,292 @@
+#include "Formats/PrintFile.h"
+
+#include "IR/Print.h"
+#include "Support/Quantity.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace sluice {
+
+namespace {
+
+class Printer {
+public:
+  Printer(const FormattedSchedule &schedule, std::vector<std::string> &lost)
+      : program(schedule.program), costs(schedule.costs), source(schedule.source), lost(lost) {}
+
+  std::string run() {
+    llvm::SmallVector<llvm::StringRef> lines;
+    llvm::StringRef(source).split(lines, '\n', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef line : lines)
+      out += "// " + comment(line) + "\n";
+    if (!out.empty())
+      out += "\n";
+    if (!costs.isDefault)
+      block("model", [&] { model(); });
+    block("cluster", [&] { cluster(); });
+    block("training", [&] { training(); });
+    std::string text = printSluice(program);
+    if (costs.communication == "just_in_time" && !program.isExplicit)
+      text.insert(text.find('\n') + 1, "  communication = inferred(just_in_time);\n");
+    return out + text;
+  }
+
+private:
+  static std::string comment(llvm::StringRef line) {
+    std::string result;
+    for (char c : line)
+      result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    return result;
+  }
+  /// `name { members }`, or nothing if `members` writes none.
+  template <typename Members> void block(const char *name, Members members) {
+    std::string before = std::exchange(out, "");
+    members();
+    out = out.empty() ? before : fmt::format("{}{} {{\n{}}}\n\n", before, name, out);
+  }
+  void set(llvm::StringRef name, const std::string &value) {
+    out += fmt::format("  {} = {};\n", name.str(), value);
+  }
+
+  std::string time(int64_t count) const {
+    auto base = multiply(Rational(count), costs.unit);
+    if (!base)
+      return fmt::format("{} * {}", count, time(1));
+    if (costs.ticks || count == 0)
+      return base->str();
+    std::string unit = costs.displayUnit.empty() ? "ns" : costs.displayUnit;
+    auto shown = divide(*base, unitNamed(unit)->value);
+    if (shown && shown->isInteger())
+      return fmt::format("{} {}", shown->num, unit);
+    return base->isInteger() ? fmt::format("{} ns", base->num)
+                             : fmt::format("{} * 1 ns", base->str()); // exact: 1/3 * 1 ns
+  }
+  static std::string bytes(int64_t size) { return size == 0 ? "0" : fmt::format("{} B", size); }
+
+  template <typename Show> static std::string list(const std::vector<int64_t> &values, Show show) {
+    if (!values.empty() && llvm::all_equal(values))
+      return show(values[0]);
+    std::vector<std::string> texts;
+    for (int64_t value : values)
+      texts.push_back(show(value));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  }
+  /// A value per stage, or per stage and microbatch where rows differ.
+  template <typename Show> void table(llvm::StringRef name, const StageTable<int64_t> &values, Show show) {
+    std::vector<std::string> rows;
+    for (uint32_t r = 0; r < values.rowCount(); ++r) {
+      std::vector<int64_t> row;
+      for (uint32_t s = 0; s < program.stages; ++s)
+        row.push_back(values.inRow(r, s));
+      if (values.rowCount() == 1)
+        return set(name, list(row, show));
+      std::vector<std::string> texts;
+      for (int64_t value : row)
+        texts.push_back(show(value));
+      rows.push_back(fmt::format("[{}]", fmt::join(texts, ", ")));
+    }
+    std::vector<uint32_t> rowOf;
+    for (uint32_t m = 0; m < program.microbatches; ++m)
+      rowOf.push_back(values.row(m));
+    set(name.str() + "(s, m)",
+        fmt::format("[{}][[{}][m]][s]", fmt::join(rows, ", "), fmt::join(rowOf, ", ")));
+  }
+  template <typename Holds> bool everywhere(Holds holds) const {
+    for (uint32_t m = 0; m < program.microbatches; ++m)
+      for (uint32_t s = 0; s < program.stages; ++s)
+        if (!holds(s, m))
+          return false;
+    return true;
+  }
+  bool same(const StageTable<int64_t> &a, const StageTable<int64_t> &b) const {
+    return everywhere([&](uint32_t s, uint32_t m) { return a.at(s, m) == b.at(s, m); });
+  }
+  static bool isZero(const StageTable<int64_t> &values) {
+    return llvm::all_of(values.all(), [](int64_t value) { return value == 0; });
+  }
+
+  void model() {
+    auto shown = [&](int64_t count) { return time(count); };
+    set("stages", std::to_string(program.stages));
+    table("forward", costs.forward, shown);
+    bool isSum = everywhere([&](uint32_t s, uint32_t m) {
+      int64_t sum = 0;
+      return !__builtin_add_overflow(costs.backwardInput.at(s, m), costs.backwardWeight.at(s, m), &sum) &&
+             sum == costs.backward.at(s, m);
+    });
+    bool hasHalves = llvm::any_of(program.ops, [](const Op &op) {
+      return op.kind == OpKind::BackwardInput || op.kind == OpKind::BackwardWeight;
+    });
+    bool wholeOnly = !isSum && !hasHalves && isZero(costs.backwardInput) && isZero(costs.backwardWeight);
+    if (!isSum)
+      table("backward", costs.backward, shown);
+    if (!wholeOnly) {
+      table("backward_input", costs.backwardInput, shown);
+      table("backward_weight", costs.backwardWeight, shown);
+    }
+    if (!isSum && !wholeOnly)
+      out += "  fused;\n";
+    if (!same(costs.recompute, costs.forward))
+      table("recompute", costs.recompute, shown);
+    overlapped();
+    sizes();
+    marked("random", costs.randomStage);
+    marked("batch_norm", costs.batchNormStage);
+  }
+  void overlapped() {
+    if (costs.overlapped.empty())
+      return;
+    int64_t first = costs.overlapped.begin()->second;
+    if (llvm::all_of(costs.overlapped, [&](const auto &entry) { return entry.second == first; }) &&
+        allPairsGiven())
+      return set("overlapped(s, t)", time(first));
+    std::vector<std::string> rows;
+    for (uint32_t s = 0; s < program.stages; ++s) {
+      std::vector<std::string> row;
+      for (uint32_t t = 0; t < program.stages; ++t) {
+        auto given = costs.overlapped.find({s, t});
+        row.push_back(time(given != costs.overlapped.end()
+                               ? given->second
+                               : costs.forward.at(s, 0) + costs.backward.at(t, 0)));
+      }
+      rows.push_back(fmt::format("[{}]", fmt::join(row, ", ")));
+    }
+    set("overlapped(s, t)", fmt::format("[{}][s][t]", fmt::join(rows, ", ")));
+    if (!allPairsGiven() && (costs.forward.rowCount() > 1 || costs.backward.rowCount() > 1))
+      lost.push_back("overlaps whose time is the sum of members that differ between microbatches");
+  }
+  /// True if every overlap that takes the model's time has one of its own there.
+  bool allPairsGiven() const {
+    for (OpId id = 0; id < program.size(); ++id) {
+      if (!program.ops[id].has(OverlapFirst) || program.groupEnd(id) != id + 2)
+        continue;
+      const Op *first = &program.ops[id], *second = first + 1;
+      if (first->kind != OpKind::Forward)
+        std::swap(first, second);
+      if (first->kind == OpKind::Forward && second->kind == OpKind::Backward &&
+          !costs.overlapped.count({first->stage, second->stage}))
+        return false;
+    }
+    return true;
+  }
+  bool isCounted(llvm::StringRef name) const { return !llvm::is_contained(costs.notCounted, name); }
+  void sizes() {
+    if (isCounted("activation"))
+      table("activation", costs.activation, bytes);
+    if (isCounted("boundary"))
+      table("boundary", costs.boundary, bytes);
+    if (!same(costs.keptInput, costs.boundary))
+      table("kept_input", costs.keptInput, bytes);
+    if (!same(costs.pending, costs.activation))
+      table("pending", costs.pending, bytes);
+    if (isCounted("weights"))
+      set("weights", list(costs.weights, bytes));
+    if (isCounted("gradients"))
+      set("gradients", list(costs.gradients, bytes));
+    if (isCounted("optimizer_state"))
+      set("optimizer_state", list(costs.optimizerState, bytes));
+    if (llvm::any_of(costs.workspace, [](int64_t size) { return size != 0; }))
+      set("workspace", list(costs.workspace, bytes));
+  }
+  void marked(const char *name, const std::vector<bool> &stages) {
+    std::vector<size_t> numbers;
+    for (size_t s = 0; s < stages.size(); ++s)
+      if (stages[s])
+        numbers.push_back(s);
+    if (!numbers.empty())
+      out += fmt::format("  {} on {};\n", name, fmt::join(numbers, ", "));
+  }
+
+  void cluster() {
+    auto perDevice = [&](const char *name, const std::vector<int64_t> &values) {
+      if (values.empty())
+        return;
+      if (llvm::all_equal(values))
+        set(name, bytes(values[0]));
+      else
+        set(fmt::format("{}(d)", name), list(values, bytes) + "[d]");
+    };
+    perDevice("memory", costs.memoryLimit);
+    perDevice("reserved", costs.reserved);
+    if (!costs.isDefault)
+      link();
+    if (costs.transport.empty())
+      return;
+    static constexpr llvm::StringRef transports[] = {"nccl", "mpi", "gloo", "local"};
+    set(llvm::is_contained(transports, llvm::StringRef(costs.transport)) ? "transport" : "channel",
+        costs.transport);
+  }
+  /// Transfers as latencies of links, where they depend on nothing but the two devices.
+  void link() {
+    std::map<std::pair<uint32_t, uint32_t>, int64_t> latencies;
+    bool good = everywhere([&](uint32_t s, uint32_t m) {
+      if (s + 1 >= program.stages || program.deviceOf(s, m) == program.deviceOf(s + 1, m))
+        return true;
+      uint32_t here = program.deviceOf(s, m), there = program.deviceOf(s + 1, m);
+      int64_t ahead = costs.activationTransfer.at(s, m), back = costs.gradientTransfer.at(s + 1, m);
+      return latencies.try_emplace({here, there}, ahead).first->second == ahead &&
+             latencies.try_emplace({there, here}, back).first->second == back;
+    });
+    if (!good) {
+      lost.push_back("times of transfers: they depend on more than the two devices");
+      return;
+    }
+    if (llvm::all_of(latencies, [](const auto &entry) { return entry.second == 0; }))
+      return;
+    int64_t first = latencies.begin()->second;
+    if (llvm::all_of(latencies, [&](const auto &entry) { return entry.second == first; })) {
+      out += fmt::format("  link {{ latency = {}; }}\n", time(first));
+      return;
+    }
+    std::vector<std::string> rows;
+    for (uint32_t a = 0; a < program.devices; ++a) {
+      std::vector<std::string> row;
+      for (uint32_t b = 0; b < program.devices; ++b) {
+        auto found = latencies.find({a, b});
+        row.push_back(time(found == latencies.end() ? 0 : found->second));
+      }
+      rows.push_back(fmt::format("[{}]", fmt::join(row, ", ")));
+    }
+    out += fmt::format("  link(a, b) {{ latency = [{}][a][b]; }}\n", fmt::join(rows, ", "));
+  }
+
+  void training() {
+    auto plain = [](int64_t count) { return std::to_string(count); };
+    if (costs.samples.empty()) {
+      if (costs.batch)
+        set("batch", plain(*costs.batch));
+    } else if (llvm::all_equal(costs.samples) && costs.samples[0] > 0) {
+      set("microbatch_samples", plain(costs.samples[0]));
+    } else {
+      set("samples(m)", list(costs.samples, plain) + (llvm::all_equal(costs.samples) ? "" : "[m]"));
+    }
+    if (costs.replicas)
+      set("replicas", plain(*costs.replicas));
+    if (costs.loss != CostModel().loss)
+      set("loss", costs.loss);
+    if (costs.asynchronous)
+      set("semantics", costs.stalenessBound
+                           ? fmt::format("asynchronous(staleness <= {})", *costs.stalenessBound)
+                           : "asynchronous");
+    if (!out.empty())
+      out = fmt::format("  microbatches = {};\n", program.wholeMicrobatches()) + out;
+  }
+
+  const Program &program;
+  const CostModel &costs;
+  const std::string &source;
+  std::vector<std::string> &lost;
+  std::string out;
+};
+
+} // namespace
+
+std::string printFile(const FormattedSchedule &schedule, std::vector<std::string> &lost) {
+  return Printer(schedule, lost).run();
+}
+
+} // namespace sluice

@@ -1,0 +1,34 @@
+// Schedule JSON: the whole IR and its costs, for scripts; docs/formats.md describes it and
+// docs/schedule.schema.json is its schema. Written and read again it gives an equal Program and CostModel.
+#pragma once
+
+#include "Formats/Format.h"
+#include "Formats/Json.h"
+
+namespace sluice {
+
+/// Reads schedule JSON, or order JSON if the object has `order`.
+std::optional<FormattedSchedule> readJson(SourceManager &sources, llvm::ArrayRef<Span> texts,
+                                          const ReadOptions &options, Diagnostics &diagnostics,
+                                          std::vector<std::string> &lost);
+std::optional<std::string> writeJson(const FormattedSchedule &schedule, std::vector<std::string> &lost,
+                                     std::string &error);
+
+/// The version that is written and read.
+inline constexpr int64_t scheduleJsonVersion = 1;
+
+/// Fields of CostModel by their keys, the same list for both ways.
+struct CostTable {
+  llvm::StringRef key;
+  StageTable<int64_t> CostModel::*table;
+};
+llvm::ArrayRef<CostTable> timeTables();
+llvm::ArrayRef<CostTable> sizeTables();
+struct CostList {
+  llvm::StringRef key;
+  std::vector<int64_t> CostModel::*list;
+};
+/// Bytes a stage.
+llvm::ArrayRef<CostList> sizeLists();
+
+} // namespace sluice

@@ -1,0 +1,237 @@
+#include "Formats/ScheduleJson.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
+
+namespace sluice {
+
+llvm::ArrayRef<CostTable> timeTables() {
+  static const CostTable tables[] = {{"forward", &CostModel::forward},
+                                     {"backward", &CostModel::backward},
+                                     {"backward_input", &CostModel::backwardInput},
+                                     {"backward_weight", &CostModel::backwardWeight},
+                                     {"recompute", &CostModel::recompute},
+                                     {"activation_transfer", &CostModel::activationTransfer},
+                                     {"gradient_transfer", &CostModel::gradientTransfer}};
+  return tables;
+}
+llvm::ArrayRef<CostTable> sizeTables() {
+  static const CostTable tables[] = {{"activation", &CostModel::activation},
+                                     {"kept_input", &CostModel::keptInput},
+                                     {"pending", &CostModel::pending},
+                                     {"boundary", &CostModel::boundary}};
+  return tables;
+}
+llvm::ArrayRef<CostList> sizeLists() {
+  static const CostList lists[] = {{"weights", &CostModel::weights},
+                                   {"gradients", &CostModel::gradients},
+                                   {"optimizer_state", &CostModel::optimizerState},
+                                   {"workspace", &CostModel::workspace}};
+  return lists;
+}
+
+namespace {
+
+class Writer {
+public:
+  explicit Writer(const FormattedSchedule &schedule)
+      : program(schedule.program), costs(schedule.costs), source(schedule.source),
+        versions(schedule.program.namedVersions) {}
+
+  std::string write() {
+    line("version", std::to_string(scheduleJsonVersion));
+    line("name", quoted(program.name));
+    if (!source.empty())
+      line("source", quoted(source));
+    line("stages", std::to_string(program.stages));
+    line("microbatches", std::to_string(program.microbatches));
+    line("communication", quoted(program.isExplicit ? "explicit" : costs.communication));
+    if (program.sequenceSplits > 1)
+      line("sequence_splits", std::to_string(program.sequenceSplits));
+    if (program.versions != VersionRule::Stashed)
+      line("versions", quoted(name(program.versions)));
+    if (program.mostVersions > 0)
+      line("most_versions", std::to_string(program.mostVersions));
+    line("placement", table(program.placement));
+    if (!program.buffers.empty())
+      line("buffers", table(program.buffers));
+    programs();
+    if (!costs.isDefault)
+      model();
+    cluster();
+    training();
+    return out + "\n}\n";
+  }
+
+private:
+  /// `"key": value` as the next member of the object at hand.
+  void line(llvm::StringRef key, const std::string &value) {
+    out += out.empty() ? "{" : fresh ? "" : ",";
+    out += fmt::format("\n{}{}: {}", indent, quoted(key), value);
+    fresh = false;
+  }
+  template <typename Members> void object(llvm::StringRef key, Members members) {
+    line(key, "{");
+    std::string outer = indent;
+    indent += "  ";
+    fresh = true;
+    members();
+    indent = outer;
+    fresh = false;
+    out += "\n" + indent + "}";
+  }
+
+  template <typename T> static std::string list(const std::vector<T> &values) {
+    return fmt::format("[{}]", fmt::join(values, ", "));
+  }
+  template <typename T> std::string row(const StageTable<T> &table, uint32_t row) {
+    std::vector<std::string> values;
+    for (uint32_t s = 0; s < program.stages; ++s) {
+      T value = table.inRow(row, s);
+      bool none = std::is_same_v<T, uint32_t> && value == static_cast<T>(noDevice);
+      values.push_back(none ? "null" : std::to_string(value));
+    }
+    return list(values);
+  }
+  template <typename T> std::string table(const StageTable<T> &values) {
+    if (values.rowCount() == 1)
+      return row(values, 0);
+    std::vector<std::string> rows;
+    for (uint32_t r = 0; r < values.rowCount(); ++r)
+      rows.push_back(row(values, r));
+    std::vector<uint32_t> rowOf;
+    for (uint32_t m = 0; m < program.microbatches; ++m)
+      rowOf.push_back(values.row(m));
+    return fmt::format("{{\"rows\": {}, \"of_microbatch\": {}}}", list(rows), list(rowOf));
+  }
+  std::string stagesOf(const std::vector<bool> &marked) {
+    std::vector<size_t> stages;
+    for (size_t s = 0; s < marked.size(); ++s)
+      if (marked[s])
+        stages.push_back(s);
+    return list(stages);
+  }
+
+  void op(OpId id) {
+    const Op &op = program.ops[id];
+    auto to = std::back_inserter(out);
+    if (op.hasMicrobatch())
+      fmt::format_to(to, "[\"{}\", {}, {}", std::string_view(name(op.kind)), op.stage, op.microbatch);
+    else
+      fmt::format_to(to, "[\"{}\", {}", std::string_view(name(op.kind)), op.stage);
+    if (op.has(KeepInput))
+      out += ", \"keep input\"";
+    if (op.has(KeepNothing))
+      out += ", \"keep nothing\"";
+    if (op.has(Replay))
+      out += ", \"replay\"";
+    if (!versions.empty() && versions.front().op == id) {
+      fmt::format_to(to, ", {{\"version\": {}}}", versions.front().version);
+      versions = versions.drop_front();
+    }
+    out += "]";
+  }
+  void programs() {
+    line("programs", "[");
+    for (uint32_t d = 0; d < program.devices; ++d) {
+      out += d == 0 ? "\n    [" : "],\n    [";
+      for (OpId id = program.deviceBegin[d]; id < program.deviceBegin[d + 1];) {
+        const Op &first = program.ops[id];
+        if (id != program.deviceBegin[d])
+          out += ", ";
+        bool isBlock = first.has(OverlapFirst) || first.has(GroupFirst);
+        OpId end = first.has(GroupFirst) ? program.postedEnd(id) : program.groupEnd(id);
+        if (isBlock)
+          out += first.has(GroupFirst) ? "{\"group\": [" : "{\"overlap\": [";
+        for (OpId member = id; member < end; ++member) {
+          if (member != id)
+            out += ", ";
+          op(member);
+        }
+        if (isBlock)
+          out += "]}";
+        id = end;
+      }
+    }
+    out += "]\n  ]";
+  }
+
+  void model() {
+    object("model", [&] {
+      line("time_unit", quoted(costs.ticks ? "tick" : "ns"));
+      line("time_factor", quoted(costs.unit.str()));
+      if (!costs.displayUnit.empty())
+        line("shown_unit", quoted(costs.displayUnit));
+      for (const CostTable &entry : timeTables())
+        line(entry.key, table(costs.*entry.table));
+      if (!costs.overlapped.empty()) {
+        std::vector<std::string> entries;
+        for (const auto &[stages, time] : costs.overlapped)
+          entries.push_back(fmt::format("[{}, {}, {}]", stages.first, stages.second, time));
+        line("overlapped", list(entries));
+      }
+      for (const CostTable &entry : sizeTables())
+        line(entry.key, table(costs.*entry.table));
+      for (const CostList &entry : sizeLists())
+        line(entry.key, list(costs.*entry.list));
+      if (!costs.randomStage.empty())
+        line("random", stagesOf(costs.randomStage));
+      if (!costs.batchNormStage.empty())
+        line("batch_norm", stagesOf(costs.batchNormStage));
+      std::vector<std::string> left;
+      for (const std::string &name : costs.notCounted)
+        left.push_back(quoted(name));
+      line("not_counted", list(left));
+    });
+  }
+  void cluster() {
+    if (costs.memoryLimit.empty() && costs.reserved.empty() && costs.transport.empty())
+      return;
+    object("cluster", [&] {
+      if (!costs.memoryLimit.empty())
+        line("memory", list(costs.memoryLimit));
+      if (!costs.reserved.empty())
+        line("reserved", list(costs.reserved));
+      if (!costs.transport.empty())
+        line("transport", quoted(costs.transport));
+    });
+  }
+  void training() {
+    object("training", [&] {
+      if (!costs.samples.empty())
+        line("samples", list(costs.samples));
+      if (costs.batch)
+        line("batch", std::to_string(*costs.batch));
+      if (costs.replicas)
+        line("replicas", std::to_string(*costs.replicas));
+      line("loss", quoted(costs.loss));
+      if (costs.asynchronous)
+        line("semantics", quoted("asynchronous"));
+      if (costs.stalenessBound)
+        line("staleness", std::to_string(*costs.stalenessBound));
+    });
+  }
+
+  const Program &program;
+  const CostModel &costs;
+  const std::string &source;
+  llvm::ArrayRef<NamedVersion> versions; // of ops to come
+  std::string out, indent = "  ";
+  bool fresh = true;
+};
+
+} // namespace
+
+std::optional<std::string> writeJson(const FormattedSchedule &schedule, std::vector<std::string> &lost,
+                                     std::string &) {
+  if (!schedule.program.nests.empty() && schedule.program.nests.size() > 1)
+    lost.push_back("statements and loops that ops came from; expectations");
+  else
+    lost.push_back("statements that ops came from; expectations");
+  return Writer(schedule).write();
+}
+
+} // namespace sluice
