@@ -4,7 +4,7 @@
 // follow one global order, which completes under every channel model.
 //
 // Source: PyTorch's rule (torch.distributed.pipelining, _add_send_recv). Messages between stages on one
-// device are none: the consumer takes what the producer left. Linear in ops, times devices that wait.
+// device are none: the consumer takes what the producer left. Linear in ops.
 #pragma once
 
 #include "IR/Program.h"
