@@ -2,6 +2,7 @@
 
 #include "Formats/DeepSpeed.h"
 #include "Formats/Megatron.h"
+#include "Formats/PytorchCsv.h"
 #include "Formats/ScheduleJson.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -16,6 +17,8 @@ static const std::vector<Format> &formats() {
       {"json", "a whole schedule with its costs; also orders as \"F3@1\", \"BW3@1\"", readJson, writeJson,
        /*takesSeveral=*/false, ".json"},
       {"megatron", "Megatron-LM's interleaved order tables", readMegatron, writeMegatron},
+      {"pytorch", "the CSV of torch.distributed.pipelining: compute_only, or compute_comms with --comms",
+       nullptr, writePytorch},
   };
   return table;
 }

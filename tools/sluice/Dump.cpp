@@ -2,8 +2,10 @@
 #include "Common.h"
 
 #include "IR/Print.h"
+#include "Passes/LowerCommunication.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
@@ -12,6 +14,21 @@ namespace sluice::tool {
 namespace cl = llvm::cl;
 
 static cl::list<std::string> arguments(cl::Positional, cl::desc("ast|ir|sluice FILE"), cl::sub(dumpCommand));
+
+static cl::opt<bool> lowered("lowered",
+                             cl::desc("With the sends and receives that are inferred, as early or "
+                                      "just_in_time places them"),
+                             cl::sub(dumpCommand));
+
+/// Writes out the communication that `instance` leaves to be inferred; false if its order is cyclic.
+static bool lower(Instance &instance) {
+  const auto placement = instance.costs.communication == "just_in_time" ? CommunicationPlacement::JustInTime
+                                                                        : CommunicationPlacement::Early;
+  auto program = lowerCommunication(instance.program, ProgramIndex(instance.program), placement);
+  if (program)
+    instance.program = std::move(*program);
+  return program.has_value();
+}
 
 /// Asynchronous semantics belong to the file, and without them a dumped schedule would be another one.
 static std::string semanticsText(const CostModel &costs, bool isFirst) {
@@ -25,6 +42,8 @@ ExitCode runDump() {
   static constexpr llvm::StringRef kinds[] = {"ast", "ir", "sluice"};
   if (arguments.size() != 2 || !llvm::is_contained(kinds, llvm::StringRef(arguments[0])))
     return usageError("sluice dump ast|ir|sluice FILE");
+  if (lowered && arguments[0] == "ast")
+    return usageError("--lowered is for dump ir and dump sluice");
   Session session;
   if (arguments[0] == "ast") {
     // A file whose names are wrong still has a tree.
@@ -38,19 +57,27 @@ ExitCode runDump() {
   }
   if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
     return code;
-  bool first = true;
+  bool first = true, isPlaced = true;
   session.compilation.run(session.settings[0], session.options, Compilation::Depth::Elaborate,
                           session.diagnostics, [&](Instance &instance) {
                             const bool isFirst = std::exchange(first, false);
                             if (!isFirst)
                               print("\n");
+                            if (lowered && !lower(instance)) {
+                              isPlaced = false;
+                              llvm::errs() << "sluice: error: the compute order of " << instance.name
+                                           << " is cyclic, so that no sends and receives can be placed; run "
+                                              "sluice check\n";
+                              return;
+                            }
                             if (arguments[0] == "sluice")
                               return print(semanticsText(instance.costs, isFirst) +
                                            printSluice(instance.program));
                             ProgramIndex index(instance.program);
                             print(printIr(instance.program, index, &session.sources));
                           });
-  return session.finish();
+  const ExitCode code = session.finish();
+  return isPlaced ? code : Findings;
 }
 
 } // namespace sluice::tool

@@ -2,6 +2,7 @@
 #include "Common.h"
 
 #include "Formats/Format.h"
+#include "Formats/PytorchCsv.h"
 #include "Sema/Settings.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -15,6 +16,57 @@ namespace cl = llvm::cl;
 static cl::list<std::string> arguments(cl::Positional, cl::desc("FORMAT FILE"), cl::sub(exportCommand));
 static cl::opt<std::string> output("o", cl::desc("Write to a file instead of standard output"),
                                    cl::value_desc("FILE"), cl::sub(exportCommand));
+
+// Of the PyTorch CSV.
+static cl::opt<bool> comms("comms",
+                           cl::desc("pytorch: compute_comms, with sends and receives, unshards and "
+                                    "reductions"),
+                           cl::sub(exportCommand));
+static cl::opt<CommunicationPlacement> placement(
+    "placement", cl::desc("pytorch --comms: where sends and receives stand"),
+    cl::values(clEnumValN(CommunicationPlacement::Early, "early", "As PyTorch places them (default)"),
+               clEnumValN(CommunicationPlacement::JustInTime, "just_in_time",
+                          "Receives right before their consumer, in the order of the sends"),
+               clEnumValN(CommunicationPlacement::Deferred, "deferred", "PyTorch's late receives")),
+    cl::init(CommunicationPlacement::Early), cl::sub(exportCommand));
+static cl::opt<bool> mergeHalvesOption("merge-halves",
+                                       cl::desc("pytorch: adjacent halves become one backward"),
+                                       cl::sub(exportCommand));
+static cl::opt<bool> splitHalvesOption("split-halves",
+                                       cl::desc("pytorch: each backward becomes its two halves"),
+                                       cl::sub(exportCommand));
+static cl::opt<uint32_t> unshard("unshard",
+                                 cl::desc("pytorch --comms: stages whose weights are gathered at "
+                                          "once (default 3); 0: no UNSHARD and RESHARD"),
+                                 cl::value_desc("N"), cl::init(3), cl::sub(exportCommand));
+static cl::opt<std::string> torchRelease("torch",
+                                         cl::desc("pytorch: the release to load it, 2.6 to 2.14 "
+                                                  "(default)"),
+                                         cl::value_desc("2.N"), cl::init("2.14"), cl::sub(exportCommand));
+
+/// The options above; `error` says what is wrong with them.
+static PytorchOptions pytorchOptions(std::string &error) {
+  PytorchOptions options{.communication = comms, .placement = placement, .activeStages = unshard};
+  if (mergeHalvesOption && splitHalvesOption)
+    error = "--merge-halves or --split-halves, not both";
+  else if (mergeHalvesOption)
+    options.halves = PytorchOptions::Halves::Merged;
+  else if (splitHalvesOption)
+    options.halves = PytorchOptions::Halves::Split;
+  llvm::StringRef release = torchRelease;
+  if (!release.consume_front("2.") || release.getAsInteger(10, options.release) || options.release < 6 ||
+      options.release > 14)
+    error = "--torch takes 2.6 to 2.14, not " + torchRelease;
+  if (!comms && (placement.getNumOccurrences() > 0 || unshard.getNumOccurrences() > 0))
+    error = "--placement and --unshard need --comms";
+  return options;
+}
+
+/// True if an option is given that only the PyTorch CSV knows.
+static bool hasPytorchOption() {
+  return comms || mergeHalvesOption || splitHalvesOption || placement.getNumOccurrences() > 0 ||
+         unshard.getNumOccurrences() > 0 || torchRelease.getNumOccurrences() > 0;
+}
 
 std::string formatList(bool read) {
   std::vector<std::string> names;
@@ -49,6 +101,15 @@ ExitCode runExport() {
     return usageError(noSuchFormat(arguments[0], /*read=*/false));
   if (arguments.size() != 2)
     return usageError("name one file to export");
+  const bool isPytorch = format->write == writePytorch;
+  std::string error;
+  PytorchOptions options = pytorchOptions(error);
+  if (!isPytorch && hasPytorchOption())
+    error =
+        "--comms, --placement, --unshard, --torch, --merge-halves and --split-halves are for pytorch, not " +
+        format->name.str();
+  if (!error.empty())
+    return usageError(error);
   Session session;
   if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
     return code;
@@ -67,8 +128,8 @@ ExitCode runExport() {
   if (!schedule || code != Clean)
     return code;
   std::vector<std::string> lost;
-  std::string error;
-  auto text = format->write(*schedule, lost, error);
+  auto text =
+      isPytorch ? writePytorchCsv(*schedule, options, lost, error) : format->write(*schedule, lost, error);
   if (!text) {
     llvm::errs() << "sluice: error: " << format->name << " cannot say this schedule: " << error << '\n';
     return Findings;
