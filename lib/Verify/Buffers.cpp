@@ -130,8 +130,8 @@ static std::string enough(const Program &program, llvm::ArrayRef<Hold> holds) {
   constexpr size_t tries = 64;
   for (size_t count = most; count < most + tries && count <= program.microbatches; ++count)
     if (remaindersDo(holds, count))
-      return fmt::format("{}: mod(m, {})", counted(count, "buffer", "buffers"), count);
-  return counted(most, "buffer", "buffers");
+      return fmt::format("{} would do, as mod(m, {})", counted(count, "buffer", "buffers"), count);
+  return counted(most, "buffer", "buffers") + " would do";
 }
 
 static void reportOccupied(VerifyContext &context, const FaultGroup &group, const BufferWalk &walk) {
@@ -151,7 +151,7 @@ static void reportOccupied(VerifyContext &context, const FaultGroup &group, cons
   if (program.bufferSpan.isValid())
     finding.notes.push_back({"buffers are given here", program.bufferSpan, {}, ""});
   noteOthers(context, group, false, finding);
-  finding.fix.message = enough(program, holdsOf(program, walk, first)) + " would do";
+  finding.fix.message = enough(program, holdsOf(program, walk, first));
   if (until != noOp)
     finding.fix.message += fmt::format(", or move it behind {}", opText(context, until));
 }
