@@ -281,8 +281,6 @@ private:
       out += fmt::format("  not counted, as the file does not give them: {}\n", list(costs.notCounted));
     for (const auto &[figure, setting] : figures.missing)
       out += fmt::format("  {} needs {}, which the file does not give\n", figure, setting);
-    if (costs.asynchronous)
-      out += "  one version of the weights is counted\n";
   }
 
   const Program &program;
