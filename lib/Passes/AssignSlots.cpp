@@ -268,14 +268,15 @@ runtime::Uses usesOf(const Program &program) {
 } // namespace
 
 std::vector<LossFactor> lossFactors(const Program &program, const CostModel &costs) {
-  const auto count = static_cast<int64_t>(program.microbatches);
+  const auto count = static_cast<int64_t>(program.wholeMicrobatches());
   const int64_t replicas = costs.replicas.value_or(1);
   auto samples = [&](int64_t m) { return costs.samples.empty() ? 1 : costs.samples[static_cast<size_t>(m)]; };
   int64_t batch = 0;
   for (int64_t m = 0; m < count; ++m)
     batch += samples(m) * replicas;
   std::vector<LossFactor> factors;
-  for (int64_t m = 0; m < count; ++m) {
+  for (uint32_t unit = 0; unit < program.microbatches; ++unit) {
+    const int64_t m = unit / program.sequenceSplits; // splits carry the factor of their microbatch
     if (costs.loss == "sum")
       factors.push_back({samples(m), 1});
     else if (costs.loss == "mean over microbatches")
