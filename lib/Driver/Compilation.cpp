@@ -201,6 +201,8 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
   if (!costs || failed())
     return;
   instance.costs = std::move(*costs);
+  if (instance.program.isExplicit)
+    instance.costs.communication = "explicit";
   if (!options.transport.empty())
     instance.costs.transport = options.transport;
   instance.isCompiled = true;
@@ -257,14 +259,19 @@ std::string reach(const Instance &instance) {
   std::string parameters = instance.parameterText();
   std::string text = instance.name + (parameters.empty() ? "" : " at " + parameters);
   const CostModel &costs = instance.costs;
-  if (costs.communication == "early")
+  if (instance.program.isExplicit)
+    text += "; completes under unbounded channels";
+  else if (costs.communication == "early")
     text += fmt::format("; completes under {}",
                         costs.transport.empty() ? "every channel model" : costs.transport);
   else
     text += "; completes under unbounded channels";
   text += instance.program.isExplicit ? "; communication as written"
                                       : fmt::format("; communication added by {}", costs.communication);
-  text += "; not covered: gradient scaling, collectives outside the pipeline, what the job passes for "
+  text += "; not covered: ";
+  if (instance.program.isExplicit)
+    text += "channels that block, ";
+  text += "gradient scaling, collectives outside the pipeline, what the job passes for "
           "n_microbatches";
   if (!costs.memoryLimit.empty())
     text += ", memory against its limit (expect peak_memory checks it)";

@@ -1,5 +1,6 @@
 #include "Driver/FileLoader.h"
 
+#include "Driver/CsvFile.h"
 #include "Std/LibraryText.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -33,7 +34,18 @@ FileLoader::Result FileLoader::open(const std::string &path) {
   return add(name, (*buffer)->getBuffer());
 }
 
+FileLoader::Result FileLoader::openSchedule(const std::string &path) {
+  Result file = open(path);
+  if (!file.error.empty() || !(path == "-" ? isCsvText(sources.text(file.text)) : isCsvFile(path)))
+    return file;
+  std::string name = fmt::format("<parameters of {}>", path == "-" ? "<stdin>" : path);
+  tables[name] = file.text;
+  return add(name, scheduleOfCsv(path));
+}
+
 FileLoader::Result FileLoader::read(llvm::StringRef path, llvm::StringRef from) {
+  if (auto table = tables.find(from.str()); table != tables.end())
+    return {table->second, ""};
   llvm::StringRef library = path;
   if (library.consume_front("std/")) {
     if (auto found = loaded.find(path.str()); found != loaded.end())

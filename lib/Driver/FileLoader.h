@@ -13,6 +13,8 @@ public:
 
   /// Reads a file of the command line; `-` is standard input, shown as `<stdin>`.
   Result open(const std::string &path);
+  /// As open, for commands that take schedules: a PyTorch CSV gives the schedule file that it stands for.
+  Result openSchedule(const std::string &path);
   Result read(llvm::StringRef path, llvm::StringRef from) override;
   std::vector<std::string> known() const override;
 
@@ -24,6 +26,7 @@ private:
 
   SourceManager &sources;
   std::map<std::string, Span> loaded;
+  std::map<std::string, Span> tables; ///< The CSV behind each file that openSchedule has made up, by its name.
   std::vector<std::string> paths;
 };
 

@@ -149,6 +149,8 @@ void CostEvaluator::evaluateCluster() {
   };
   costs.memoryLimit = perDevice("memory");
   costs.reserved = perDevice("reserved");
+  if (const CheckedSetting *key = setting(file.cluster, "channel_key"); key && !key->words.empty())
+    costs.channelKey = key->words[0];
   for (const char *name : {"transport", "channel"})
     if (const CheckedSetting *found = setting(file.cluster, name); found && !found->words.empty()) {
       costs.transport = found->words[0];

@@ -17,6 +17,7 @@ bool Elaborator::readTable() {
     return false;
   table = std::move(*text);
   program.isExplicit |= table.hasCommunication; // a table that says some of it says all of it
+  program.receivesWaitAtUse = table.hasCommunication;
   brokenSites.resize(static_cast<unsigned>(program.sites.size()));
   return true;
 }

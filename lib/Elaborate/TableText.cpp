@@ -18,12 +18,13 @@ bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
 /// What both notations share: where the scan stands, and what it makes.
 class Reader {
-protected:
+public:
   Reader(llvm::StringRef text, uint32_t offset, TableLimits limits, std::vector<Site> &sites,
          Diagnostics &diagnostics)
       : begin(text.begin()), end(text.end()), at(text.begin()), offset(offset), limits(limits), sites(sites),
         diagnostics(diagnostics) {}
 
+protected:
   uint32_t offsetOf(const char *p) const { return offset + static_cast<uint32_t>(p - begin); }
   Span spanOf(const char *from, const char *to) const {
     return {offsetOf(from), offsetOf(std::max(to, from + 1))};
@@ -87,12 +88,17 @@ protected:
     Finding &finding = diagnostics.report(Rule::BadCell, spanOf(text.begin(), text.end()),
                                           {{"cell", shortened(text)}, {"from", from}});
     finding.device = device();
-    finding.notes.push_back(
-        {fmt::format("row {} (device {}), cell {}, character {}", device() + 1, device(), cells, badAt + 1),
-         spanOf(rest.begin(), rest.begin() + 1), device(), ""});
+    finding.notes.push_back({fmt::format("{}cell {}, character {}", rowText(), cells, badAt + 1),
+                             spanOf(rest.begin(), rest.begin() + 1), device(), ""});
     std::string near = text.size() > longestShown ? "" : nearestCell(text);
     finding.fix.message = near.empty() ? "stage, one of F I W B, microbatch: 0F3; or (0F7;7B3)OVERLAP_F_B"
                                        : fmt::format("\"{}\"?", near);
+  }
+
+  /// Rows of a CSV are counted, those of a table have their device in front of them.
+  std::string rowText() const {
+    return isCounted ? fmt::format("row {} (device {}), ", device() + 1, device())
+                     : fmt::format("device {}, ", device());
   }
 
   static constexpr size_t longestShown = 80;
@@ -127,7 +133,7 @@ protected:
   TableText table;
   TableText::Row *current = nullptr;
   uint32_t cells = 0; ///< Of the row so far, empty ones too.
-  bool communicating = false, good = true;
+  bool communicating = false, good = true, isCounted = false;
 
 private:
   static constexpr unsigned mostBadCells = 50; // more say nothing new
@@ -141,6 +147,7 @@ public:
   std::optional<TableText> run() {
     llvm::StringRef text(begin, static_cast<size_t>(end - begin));
     reserve(text.count(',') + 64);
+    isCounted = true;
     uint64_t row = 0;
     while (at < end) {
       const char *line = at, *lineEnd = endOfLine();
@@ -227,7 +234,7 @@ public:
     llvm::StringRef text(begin, static_cast<size_t>(end - begin));
     reserve(text.count(' '));
     while (skipBlanks()) {
-      uint64_t d;
+      uint64_t d = 0;
       const char *label = at;
       if (!readLabel(d) || !beginRow(d, label, at))
         return std::nullopt;

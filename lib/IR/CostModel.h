@@ -53,6 +53,8 @@ struct CostModel {
   std::vector<bool> randomStage, batchNormStage; ///< Per stage; empty: none.
   /// Channel model for the verdict's reach (`nccl`); empty: none named.
   std::string transport;
+  /// What shares one channel: `direction`, `pair`, `edge` or `message`.
+  std::string channelKey = "direction";
   std::string communication = "early"; ///< Placement of inferred communication.
 
   bool isRandom(uint32_t stage) const { return !randomStage.empty() && randomStage[stage]; }

@@ -118,6 +118,9 @@ struct Program {
   Span bufferSpan; ///< The `buffer` line.
   /// Sends and receives are written; else they are inferred from the compute order.
   bool isExplicit = false;
+  /// Written receives go on at once, and who uses the value waits for it; else a receive blocks its device.
+  /// So PyTorch runs the cells of a table.
+  bool receivesWaitAtUse = false;
   /// Device of (stage, microbatch); noDevice where nothing is placed (an 801 finding).
   StageTable<uint32_t> placement;
   /// The `place` line of each pair, as an index into `placeSpans`; both empty where none is written.

@@ -51,8 +51,8 @@ public:
   bool spend(Span span, int64_t work = 1) { return (budget -= work) >= 0 || exhausted(span); }
   /// Sets the limit to what a schedule of at most `maxOps` ops may need.
   void limitWork(uint64_t maxOps);
-  /// An op has been made: programs may spend this much more for each.
-  void earn() { budget += workPerOp; }
+  /// Ops have been made: programs may spend this much more for each.
+  void earn(int64_t ops = 1) { budget += workPerOp * ops; }
   /// Lists made from here on can be given back once no value of them is in use.
   size_t listMark() const { return lists.size(); }
   void releaseLists(size_t mark) { lists.resize(mark); }

@@ -2,9 +2,9 @@
 
 namespace sluice {
 
-ComputeOrder::ComputeOrder(const Program &program, const Copies &copies, bool joinCollectives)
+ComputeOrder::ComputeOrder(const Program &program, const Copies &copies, bool joinCollectives, Follow follow)
     : program(program), copies(copies), joinCollectives(joinCollectives && copies.isAnyShared()),
-      marks(static_cast<size_t>(program.stages) * program.microbatches),
+      follow(follow), marks(static_cast<size_t>(program.stages) * program.microbatches),
       cursor(program.deviceBegin.begin(), program.deviceBegin.begin() + program.devices),
       arrived(program.stages) {}
 
@@ -35,29 +35,42 @@ uint64_t ComputeOrder::finished() const {
   return count;
 }
 
-bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
+std::optional<ComputeOrder::Need> ComputeOrder::needOf(const Op &op) const {
+  const bool isReceived = follow == Follow::Messages && !program.receivesWaitAtUse;
   switch (op.kind) {
   case OpKind::Forward:
-    if (op.stage == 0 || !lacksForward(op.stage - 1u, op.microbatch, device))
-      return false;
-    marks[pair(op.stage - 1u, op.microbatch)] |= forwardAwaited;
-    return true;
+    return isReceived || op.stage == 0 ? std::nullopt
+                                       : std::optional<Need>({op.stage - 1u, op.microbatch, false});
   case OpKind::Backward:
   case OpKind::BackwardInput:
-    if (op.stage + 1u == program.stages || !lacksBackward(op.stage + 1u, op.microbatch, device))
-      return false;
-    marks[pair(op.stage + 1u, op.microbatch)] |= backwardAwaited;
-    return true;
+    return isReceived || op.stage + 1u == program.stages
+               ? std::nullopt
+               : std::optional<Need>({op.stage + 1u, op.microbatch, true});
+  case OpKind::RecvActivation:
+    return isReceived ? std::optional<Need>({op.stage - 1u, op.microbatch, false}) : std::nullopt;
+  case OpKind::RecvGradient:
+    return isReceived ? std::optional<Need>({op.stage + 1u, op.microbatch, true}) : std::nullopt;
   default:
-    return false;
+    return std::nullopt;
   }
+}
+
+bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
+  const std::optional<Need> need = needOf(op);
+  if (!need || !(need->isBackward ? lacksBackward(need->stage, need->microbatch, device)
+                                  : lacksForward(need->stage, need->microbatch, device)))
+    return false;
+  marks[pair(need->stage, need->microbatch)] |= need->isBackward ? backwardAwaited : forwardAwaited;
+  return true;
 }
 
 void ComputeOrder::finish(const Op &op) {
   uint8_t done, awaited;
-  if (op.kind == OpKind::Forward)
+  const bool isSent = follow == Follow::Messages;
+  if (op.kind == (isSent ? OpKind::SendActivation : OpKind::Forward))
     done = forwardDone, awaited = forwardAwaited;
-  else if (op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput)
+  else if (isSent ? op.kind == OpKind::SendGradient
+                  : op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput)
     done = backwardDone, awaited = backwardAwaited;
   else
     return;
@@ -83,14 +96,22 @@ bool ComputeOrder::join(uint32_t device, uint32_t stage) {
   return true;
 }
 
+OpId ComputeOrder::statementEnd(OpId first) const {
+  if (program.ops[first].has(GroupFirst))
+    return program.postedEnd(first);
+  return program.ops[first].has(OverlapFirst) ? program.groupEnd(first) : first + 1;
+}
+
 void ComputeOrder::advance(uint32_t device) {
   const OpId end = program.deviceBegin[device + 1];
   OpId at = cursor[device];
   while (at < end) {
     const Op &op = program.ops[at];
-    OpId groupEnd = at + 1;
-    if (op.has(OverlapFirst)) {
-      groupEnd = program.groupEnd(at);
+    const OpId groupEnd = statementEnd(at);
+    if (groupEnd != at + 1) {
+      if (op.has(GroupFirst))
+        for (OpId id = at; id < groupEnd; ++id)
+          finish(program.ops[id]); // its posts; what it receives is waited for below
       bool waits = false;
       for (OpId id = at; id < groupEnd && !waits; ++id)
         waits = mustWait(program.ops[id], device);

@@ -55,7 +55,9 @@ struct VerifyContext {
 void verifyPlacement(VerifyContext &context);
 /// ActivationFindings.cpp: 201 to 210.
 void verifyActivations(VerifyContext &context);
-/// Order.cpp: 302, 304, 305.
+/// Communication.cpp: 401, 402, 403, 406, 408, 409, 411.
+void verifyCommunication(VerifyContext &context);
+/// Order.cpp: 301, 302, 304, 305.
 void verifyOrder(VerifyContext &context);
 /// GradientFindings.cpp: 501, 502, 503, 505, 506, 514.
 void verifyGradients(VerifyContext &context);

@@ -30,18 +30,18 @@ struct Wait {
 } // namespace
 
 /// What keeps a stuck device: results of other devices, or their arrival at the same collective.
-static std::vector<Wait> waitsOf(const Program &program, const ProgramIndex &index, const Copies &copies,
+static std::vector<Wait> waitsOf(const Program &program, const ProducerOf &producerOf, const Copies &copies,
                                  const ComputeOrder &order, uint32_t device) {
   std::vector<Wait> waits;
   const OpId front = order.fronts()[device];
-  for (OpId id = front; id < program.groupEnd(front); ++id) {
+  for (OpId id = front, end = std::max(program.groupEnd(front), program.postedEnd(front)); id < end; ++id) {
     const Op &op = program.ops[id];
-    const uint32_t s = op.stage, m = op.microbatch;
-    const bool isBackward = op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
-    if (op.kind == OpKind::Forward && s > 0 && order.lacksForward(s - 1, m, device))
-      waits.push_back({id, index.forward(s - 1, m), program.deviceOf(s - 1, m)});
-    if (isBackward && s + 1 < program.stages && order.lacksBackward(s + 1, m, device))
-      waits.push_back({id, index.backward(s + 1, m), program.deviceOf(s + 1, m)});
+    const uint32_t s = op.stage;
+    if (auto need = order.needOf(op))
+      if (need->isBackward ? order.lacksBackward(need->stage, need->microbatch, device)
+                           : order.lacksForward(need->stage, need->microbatch, device))
+        waits.push_back({id, producerOf(need->stage, need->microbatch, need->isBackward),
+                         program.deviceOf(need->stage, need->microbatch)});
     if (!order.joins(op))
       continue;
     for (uint32_t other : copies.devicesOf(s)) {
@@ -93,10 +93,20 @@ static Cycle cycleThrough(uint32_t start, llvm::ArrayRef<std::vector<Wait>> wait
 
 Cycle shortestCycle(const Program &program, const ProgramIndex &index, const Copies &copies,
                     const ComputeOrder &order) {
+  return shortestCycle(
+      program,
+      [&](uint32_t s, uint32_t m, bool isBackward) {
+        return isBackward ? index.backward(s, m) : index.forward(s, m);
+      },
+      copies, order);
+}
+
+Cycle shortestCycle(const Program &program, const ProducerOf &producerOf, const Copies &copies,
+                    const ComputeOrder &order) {
   std::vector<std::vector<Wait>> waits(program.devices);
   for (uint32_t device = 0; device < program.devices; ++device)
     if (order.isStuck(device))
-      waits[device] = waitsOf(program, index, copies, order, device);
+      waits[device] = waitsOf(program, producerOf, copies, order, device);
   Cycle best;
   for (uint32_t start = 0; start < program.devices; ++start)
     if (Cycle found = cycleThrough(start, waits, best.empty() ? program.devices + 1u : best.size());
@@ -115,7 +125,7 @@ static bool shareOverlap(const Program &program, OpId a, OpId b) {
 }
 
 /// The cycle op by op: where each device stands, and behind what the next one has to come by.
-static void noteHops(const VerifyContext &context, const Cycle &cycle, size_t begin, Finding &finding) {
+void noteHops(const VerifyContext &context, const Cycle &cycle, size_t begin, Finding &finding) {
   for (size_t i = 0; i < cycle.size(); ++i) {
     const Hop &hop = cycle[(begin + i) % cycle.size()], &next = cycle[(begin + i + 1) % cycle.size()];
     noteOp(context, finding, hop.stands,
@@ -161,7 +171,7 @@ void verifyOrder(VerifyContext &context) {
   if (context.hasErrors)
     assumeMissing(context.program, context.index, order);
   if (order.run())
-    return;
+    return context.hasErrors ? void() : verifyCompletion(context, joinCollectives);
   Cycle cycle = shortestCycle(context.program, context.index, context.copies, order);
   std::vector<Fault> faults;
   for (const Hop &hop : cycle)

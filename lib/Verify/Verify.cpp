@@ -29,6 +29,7 @@ Verdict verify(const Program &program, const ProgramIndex &index, const CostMode
   const bool hasPairs = program.stages > 0 && program.microbatches > 0;
   if (!program.placement.empty() || !hasPairs) {
     verifyActivations(context);
+    verifyCommunication(context);
     verifyOrder(context);
     verdict.complete = !context.hasErrors;
     verifyGradients(context);

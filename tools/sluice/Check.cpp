@@ -1,6 +1,8 @@
 // sluice check: findings on stdout; the exit code says whether there are any.
 #include "CheckRun.h"
 
+#include "Driver/CsvFile.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -48,7 +50,7 @@ static std::vector<std::string> schedulesBelow(const std::string &folder) {
   std::error_code error;
   for (llvm::sys::fs::recursive_directory_iterator entry(folder, error), end; entry != end && !error;
        entry.increment(error))
-    if (llvm::sys::path::extension(entry->path()) == ".sluice")
+    if (llvm::sys::path::extension(entry->path()) == ".sluice" || isCsvFile(entry->path()))
       files.push_back(entry->path());
   llvm::sort(files);
   return files;
@@ -74,12 +76,10 @@ ExitCode runCheck() {
   if (ExitCode code = run.start(); code != Clean)
     return code;
   for (const std::string &path : paths) {
-    if (llvm::StringRef(path).ends_with(".csv"))
-      return usageError("cannot check " + path + ": CSV files are read through `table from \"...\"` so far");
     bool isFolder = llvm::sys::fs::is_directory(path);
     std::vector<std::string> files = isFolder ? schedulesBelow(path) : std::vector<std::string>{path};
     if (files.empty())
-      return usageError("no .sluice file in " + path);
+      return usageError("no .sluice file and no PyTorch CSV in " + path);
     size_t before = run.schedules;
     for (const std::string &file : files)
       if (ExitCode code = run.file(file, isFolder); code != Clean)

@@ -1,5 +1,6 @@
 #include "CheckRun.h"
 
+#include "Driver/CsvFile.h"
 #include "Driver/Queue.h"
 #include "Emit/FindingsText.h"
 
@@ -50,9 +51,12 @@ ExitCode CheckRun::finishFolder(const std::string &path) const {
 }
 
 ExitCode CheckRun::file(const std::string &path, bool inFolder) {
-  FileLoader::Result read = loader.open(path);
+  FileLoader::Result read = loader.openSchedule(path);
   if (!read.error.empty())
     return usageError("cannot read " + path + ": " + read.error);
+  // A folder may hold tables of other things.
+  if (inFolder && isCsvFile(path) && !isCsvText(sources.text(loader.open(path).text)))
+    return Clean;
   paths.insert(path);
   Diagnostics diagnostics;
   prepare(diagnostics);

@@ -22,18 +22,18 @@ cl::list<std::string>
                          "P=2..9 (9 not included)"),
                 cl::value_desc("NAME=VALUE"), cl::sub(checkCommand), cl::sub(simulateCommand),
                 cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand),
-                cl::sub(exportCommand));
+                cl::sub(exportCommand), cl::sub(diffCommand));
 cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of this name"),
                                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand));
+                                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand), cl::sub(diffCommand));
 cl::opt<std::string>
     transportName("transport", cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local"),
                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                  cl::sub(generateCommand), cl::sub(dumpCommand));
+                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand));
 cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
                          cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
                          cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
-                         cl::sub(importCommand), cl::sub(exportCommand));
+                         cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand));
 
 static bool hasColors(int descriptor) {
   const char *noColor = std::getenv("NO_COLOR");
@@ -149,7 +149,7 @@ ExitCode Session::open(const std::string &path) {
   settings = parseDefinitions(definitions, error);
   if (!error.empty())
     return usageError("-D: " + error);
-  FileLoader::Result file = loader.open(path);
+  FileLoader::Result file = loader.openSchedule(path);
   if (!file.error.empty())
     return usageError("cannot read " + path + ": " + file.error);
   if (!compilation.load(file.text, diagnostics))

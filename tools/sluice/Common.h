@@ -11,7 +11,7 @@ enum ExitCode : int { Clean = 0, Findings = 1, Usage = 2, Fault = 3 };
 
 /// Options that many commands take.
 extern llvm::cl::SubCommand checkCommand, simulateCommand, generateCommand, dumpCommand, queueCommand,
-    explainCommand, importCommand, exportCommand;
+    explainCommand, importCommand, exportCommand, diffCommand;
 extern llvm::cl::list<std::string> definitions;
 extern llvm::cl::opt<std::string> scheduleName, transportName;
 extern llvm::cl::opt<uint64_t> maxOps;
@@ -24,6 +24,7 @@ ExitCode runQueue();
 ExitCode runExplain();
 ExitCode runImport();
 ExitCode runExport();
+ExitCode runDiff();
 
 /// One file of the command line, its settings, and the findings so far.
 struct Session {

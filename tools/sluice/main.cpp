@@ -25,13 +25,17 @@ cl::SubCommand explainCommand("explain", "Explain a rule, or list them all\n\n  
                                          "missing-activation\n");
 cl::SubCommand importCommand("import", "Read another system's schedule as a schedule file\n\n  sluice "
                                        "import megatron order.txt -o order.sluice\n");
+cl::SubCommand diffCommand("diff",
+                           "Compare two schedules op by op, and their figures\n\n  sluice diff old.sluice "
+                           "new.sluice\n  sluice diff main.csv branch.csv --figures-only --tolerance "
+                           "1%\n");
 cl::SubCommand exportCommand("export", "Write a schedule in another system's format\n\n  sluice export json "
                                        "pipeline.sluice -o pipeline.json\n");
 } // namespace sluice::tool
 
 /// Words of the contract's command line that have no meaning yet.
 static bool isLater(llvm::StringRef command) {
-  static constexpr llvm::StringRef later[] = {"sweep",   "diff",      "fmt", "list",        "init",
+  static constexpr llvm::StringRef later[] = {"sweep",   "fmt", "list",        "init",
                                               "compare", "calibrate", "lsp", "completions", "solve"};
   return llvm::is_contained(later, command);
 }
@@ -53,6 +57,8 @@ static ExitCode dispatch() {
     return runImport();
   if (exportCommand)
     return runExport();
+  if (diffCommand)
+    return runDiff();
   llvm::outs() << "sluice " SLUICE_VERSION ": pipeline schedules, checked, simulated and executed\n\n"
                   "  sluice check FILE       find what is wrong with it; try this first\n"
                   "  sluice simulate FILE    timeline, bubble and memory\n"
@@ -61,6 +67,7 @@ static ExitCode dispatch() {
                   "  sluice dump ir FILE     what the compiler sees\n"
                   "  sluice import FORMAT FILE, sluice export FORMAT FILE\n"
                   "                          other systems' formats\n"
+                  "  sluice diff OLD NEW     the first op that differs on each device, and the figures\n"
                   "  sluice queue FILE       the queue lab\n"
                   "  sluice explain RULE     what a rule means\n\n"
                   "Each takes --help.\n";
@@ -78,7 +85,7 @@ int main(int argc, char **argv) {
       llvm::none_of(cl::getRegisteredSubcommands(),
                     [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
     return usageError(std::string("there is no command \"") + argv[1] +
-                      "\": check, simulate, generate, dump, queue, explain, import or export");
+                      "\": check, simulate, generate, dump, queue, explain, import, export or diff");
   if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
                                    &llvm::errs()))
     return Usage;

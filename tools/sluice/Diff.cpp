@@ -1,0 +1,162 @@
+// sluice diff: two schedules op by op, and what the change does to the figures.
+#include "Common.h"
+
+#include "Difference.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace sluice::tool {
+
+namespace cl = llvm::cl;
+
+static cl::list<std::string> paths(cl::Positional, cl::desc("OLD NEW"), cl::sub(diffCommand));
+static cl::opt<bool> figuresOnly("figures-only", cl::desc("Compare figures alone: exit 1 if one is worse"),
+                                 cl::sub(diffCommand));
+static cl::opt<std::string> tolerance("tolerance",
+                                      cl::desc("With --figures-only, how much worse is no fault: 1%"),
+                                      cl::value_desc("PART"), cl::init("0%"), cl::sub(diffCommand));
+static cl::opt<std::string> format("format", cl::desc("text or json"), cl::init("text"),
+                                   cl::sub(diffCommand));
+
+/// `1%`, `0.5%` or `0.01`; nothing for anything else.
+static std::optional<Rational> partOf(llvm::StringRef text) {
+  int64_t denominator = text.consume_back("%") ? 100 : 1;
+  auto [whole, fraction] = text.trim().split('.');
+  std::string digits = (whole + fraction).str();
+  if (digits.size() > 12 || digits.empty() || !llvm::all_of(digits, llvm::isDigit))
+    return std::nullopt;
+  for (size_t i = 0; i < fraction.size(); ++i)
+    denominator *= 10;
+  return Rational::make(std::stoll(digits), denominator);
+}
+
+namespace {
+/// One of the two files, with the instances that it gives.
+struct Side {
+  Session session;
+  std::vector<Instance> instances;
+};
+} // namespace
+
+/// `-D` and `--schedule` go to the sides that have such a name; one at least must.
+static ExitCode open(Side &side, const std::string &path, std::set<std::string> &known) {
+  Session &session = side.session;
+  session.options = compileOptions();
+  if (ExitCode code = checkTransport(session.options); code != Clean)
+    return code;
+  FileLoader::Result file = session.loader.openSchedule(path);
+  if (!file.error.empty())
+    return usageError("cannot read " + path + ": " + file.error);
+  if (!session.compilation.load(file.text, session.diagnostics)) {
+    session.finish();
+    return Usage;
+  }
+  if (!scheduleName.empty() && llvm::none_of(session.compilation.checked().schedules,
+                                             [&](const auto &s) { return s.name == scheduleName; }))
+    session.options.schedule.clear();
+  else if (!scheduleName.empty())
+    known.insert("--schedule");
+  std::vector<std::string> own, parameters = session.compilation.parameterNames(session.options);
+  for (const std::string &definition : definitions)
+    if (std::string name = llvm::StringRef(definition).split('=').first.trim().str();
+        llvm::is_contained(parameters, name)) {
+      own.push_back(definition);
+      known.insert(name);
+    }
+  std::string error;
+  session.settings = parseDefinitions(own, error);
+  if (!error.empty())
+    return usageError("-D: " + error);
+  if (session.settings.size() != 1)
+    return usageError("this command takes one value for each parameter; `sluice check` takes several");
+  return checkNames(session.compilation, session.settings, session.options) ? Clean : Usage;
+}
+
+static ExitCode run(Side &side) {
+  Session &session = side.session;
+  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures,
+                          session.diagnostics,
+                          [&](Instance &instance) { side.instances.push_back(std::move(instance)); });
+  session.finish();
+  return side.instances.empty() ? Usage : Clean;
+}
+
+/// Schedules of one name, or the only ones there are.
+static std::vector<Difference> pairs(const Side &before, const Side &after, std::vector<std::string> &alone) {
+  std::vector<Difference> differences;
+  if (before.instances.size() == 1 && after.instances.size() == 1)
+    return {compare(before.instances[0], after.instances[0])};
+  auto find = [](const Side &side, const std::string &name) {
+    return llvm::find_if(side.instances, [&](const Instance &i) { return i.name == name; });
+  };
+  for (const Instance &instance : before.instances)
+    if (auto other = find(after, instance.name); other != after.instances.end())
+      differences.push_back(compare(instance, *other));
+    else
+      alone.push_back(instance.name + " is in the old file only");
+  for (const Instance &instance : after.instances)
+    if (find(before, instance.name) == before.instances.end())
+      alone.push_back(instance.name + " is in the new file only");
+  return differences;
+}
+
+ExitCode runDiff() {
+  if (paths.size() != 2)
+    return usageError("sluice diff OLD NEW");
+  if (format != "text" && format != "json")
+    return usageError("--format " + format + ": text or json");
+  std::optional<Rational> part = partOf(tolerance);
+  if (!part)
+    return usageError("--tolerance " + tolerance + ": a part such as 1%");
+  if (tolerance.getNumOccurrences() > 0 && !figuresOnly)
+    return usageError("--tolerance is of --figures-only: ops are the same or not");
+  if (paths[0] == "-" && paths[1] == "-")
+    return usageError("only one of the two can be standard input");
+  Side before, after;
+  std::set<std::string> known;
+  for (auto [side, path] : {std::pair(&before, &paths[0]), {&after, &paths[1]}})
+    if (ExitCode code = open(*side, *path, known); code != Clean)
+      return code;
+  for (const std::string &definition : definitions)
+    if (std::string name = llvm::StringRef(definition).split('=').first.trim().str(); !known.count(name))
+      return usageError("-D " + name + ": neither file has a parameter of this name");
+  if (!scheduleName.empty() && !known.count("--schedule"))
+    return usageError("--schedule " + scheduleName + ": neither file has a schedule of this name");
+  for (Side *side : {&before, &after})
+    if (ExitCode code = run(*side); code != Clean)
+      return code;
+
+  std::vector<std::string> alone;
+  std::vector<Difference> differences = pairs(before, after, alone);
+  if (differences.empty())
+    return usageError(
+        "no schedule is in both files; choose one of each with --schedule, or by a file of its own");
+  if (format == "json") {
+    print(differenceJson(differences, before.session.sources, after.session.sources));
+  } else {
+    for (const Difference &difference : differences)
+      print((&difference == &differences.front() ? "" : "\n") +
+            differenceText(difference, before.session.sources, after.session.sources, !figuresOnly));
+  }
+  for (const std::string &line : alone)
+    llvm::errs() << "sluice: " << line << '\n';
+
+  if (!figuresOnly) {
+    const bool isSame = alone.empty() && llvm::all_of(differences, [](const Difference &difference) {
+                          return difference.hasSameOps();
+                        });
+    return isSame ? Clean : Findings;
+  }
+  bool isWorse = false;
+  for (const Difference &difference : differences) {
+    if (difference.figures.empty())
+      return usageError("there are no figures to compare: one of the two does not run to its end");
+    for (const FigureChange &change : difference.figures)
+      isWorse |= change.isWorseBeyond(*part);
+  }
+  return isWorse ? Findings : Clean;
+}
+
+} // namespace sluice::tool

@@ -1,0 +1,254 @@
+#include "Difference.h"
+
+#include "Emit/Chart.h"
+#include "Support/Quantity.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/JSON.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace sluice::tool {
+
+/// 1: more is worse; -1: less is worse; 0: neither, as of the time that the ops themselves take.
+static int badDirection(llvm::StringRef figure) {
+  static constexpr llvm::StringRef good[] = {"utilization", "throughput"};
+  static constexpr llvm::StringRef neutral[] = {"ideal", "busy", "useful", "fill", "drain"};
+  return llvm::is_contained(good, figure) ? -1 : llvm::is_contained(neutral, figure) ? 0 : 1;
+}
+
+/// Per device there are more figures than a comparison of schedules wants: the parts of its idle time.
+static bool isShown(const FigureInfo &figure) {
+  return figure.arity != FigureArity::Device || figure.name.starts_with("peak_");
+}
+
+static FigureChange changeOf(const FigureInfo &figure, const Instance &before, const Instance &after) {
+  FigureChange change;
+  change.figure = &figure;
+  change.before = before.figures->valueInBaseUnits(figure.name);
+  change.after = after.figures->valueInBaseUnits(figure.name);
+  const bool isTimed = figure.unit == FigureUnit::Time || figure.unit == FigureUnit::Rate;
+  change.isComparable =
+      change.before && change.after && (!isTimed || before.costs.ticks == after.costs.ticks);
+  if (!change.isComparable)
+    return change;
+  auto grown = subtract(*change.after, *change.before);
+  if (!grown)
+    return change;
+  const int direction = badDirection(figure.name);
+  change.isWorse = direction > 0 ? grown->num > 0 : direction < 0 && grown->num < 0;
+  if (change.before->num != 0)
+    change.relative = divide(*grown, *change.before);
+  return change;
+}
+
+Difference compare(const Instance &before, const Instance &after) {
+  Difference difference;
+  difference.before = &before;
+  difference.after = &after;
+  const Program &a = before.program, &b = after.program;
+  for (uint32_t device = 0; device < std::max(a.devices, b.devices); ++device) {
+    llvm::ArrayRef<Op> left = device < a.devices ? a.opsOf(device) : llvm::ArrayRef<Op>();
+    llvm::ArrayRef<Op> right = device < b.devices ? b.opsOf(device) : llvm::ArrayRef<Op>();
+    auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin(), right.end());
+    if (l == left.end() && r == right.end())
+      continue;
+    const auto position = static_cast<uint32_t>(l - left.begin());
+    difference.ops.push_back({device, position, l == left.end() ? noOp : a.deviceBegin[device] + position,
+                              r == right.end() ? noOp : b.deviceBegin[device] + position});
+  }
+  difference.hasOtherSettings = difference.ops.empty() && !equal(a, b);
+  if (before.figures && after.figures)
+    for (const FigureInfo &figure : allFigures())
+      if (isShown(figure))
+        difference.figures.push_back(changeOf(figure, before, after));
+  return difference;
+}
+
+static std::string titleOf(const Instance &instance, const SourceManager &sources) {
+  std::string parameters = instance.parameterText();
+  std::string text = instance.name + (parameters.empty() ? "" : " at " + parameters);
+  if (instance.program.span.isValid())
+    text += fmt::format(" ({})", sources.locate(instance.program.span.begin).file.str());
+  return text;
+}
+
+static std::string placeOf(const Program &program, OpId op, const SourceManager &sources) {
+  if (op == noOp || !program.spanOf(op).isValid())
+    return "";
+  Location place = sources.locate(program.spanOf(op).begin);
+  return fmt::format("{}:{}:{}", place.file.str(), place.line, place.column);
+}
+
+static std::string opAt(const Program &program, OpId op, const SourceManager &sources) {
+  if (op == noOp)
+    return "nothing more";
+  std::string place = placeOf(program, op, sources);
+  return str(program.ops[op]) + (place.empty() ? "" : " at " + place);
+}
+
+static std::string valueText(const FigureChange &change, const std::optional<Rational> &value,
+                             const Instance &instance) {
+  if (!value)
+    return "-";
+  switch (change.figure->unit) {
+  case FigureUnit::Time:
+    return instance.costs.ticks ? fmt::format("{} {}", value->str(), *value == 1 ? "tick" : "ticks")
+                                : formatTime(*value);
+  case FigureUnit::Ratio:
+    return percentText(*value);
+  case FigureUnit::Size:
+    return formatSize(*value);
+  case FigureUnit::Rate: {
+    auto perSecond = instance.costs.ticks ? value : multiply(*value, Rational(1'000'000'000));
+    return (perSecond ? perSecond->decimal(6) : value->str()) + (instance.costs.ticks ? " /tick" : " /s");
+  }
+  default:
+    return value->str();
+  }
+}
+
+static std::string changeText(const FigureChange &change) {
+  if (!change.isComparable)
+    return "other units";
+  if (!change.relative)
+    return change.isSame() ? "" : "from 0";
+  return fmt::format("{:+.2f} %", 100 * change.relative->toDouble());
+}
+
+std::string differenceText(const Difference &difference, const SourceManager &oldSources,
+                           const SourceManager &newSources, bool withOps) {
+  const Instance &before = *difference.before, &after = *difference.after;
+  std::string out = fmt::format("{}\n{}\n\n", titleOf(before, oldSources), titleOf(after, newSources));
+  if (withOps) {
+    constexpr size_t mostDevices = 32;
+    for (const OpDifference &op : llvm::ArrayRef(difference.ops).take_front(mostDevices))
+      out +=
+          fmt::format("  device {}, op {}: {} | {}\n", op.device, op.position,
+                      opAt(before.program, op.before, oldSources), opAt(after.program, op.after, newSources));
+    if (difference.ops.size() > mostDevices)
+      out += fmt::format("  ... and {} more devices\n", difference.ops.size() - mostDevices);
+    if (difference.hasOtherSettings)
+      out += "  the same ops on every device, but other versions, buffers, splits or placement\n";
+    else if (difference.ops.empty())
+      out += "  the same ops on every device\n";
+    out += "\n";
+  }
+  if (difference.figures.empty())
+    return out + "  no figures: one of the two does not run to its end\n";
+  size_t same = 0;
+  std::vector<std::array<std::string, 4>> rows;
+  for (const FigureChange &change : difference.figures) {
+    if (change.isSame() || (!change.before && !change.after)) {
+      same += change.isSame();
+      continue;
+    }
+    rows.push_back({change.figure->name.str(), valueText(change, change.before, before),
+                    valueText(change, change.after, after), changeText(change)});
+  }
+  if (!rows.empty()) {
+    rows.insert(rows.begin(), {"figure", "old", "new", "change"});
+    std::array<size_t, 4> widths = {};
+    for (const auto &row : rows)
+      for (size_t i = 0; i < row.size(); ++i)
+        widths[i] = std::max(widths[i], row[i].size());
+    for (const auto &row : rows)
+      out += llvm::StringRef(fmt::format("  {:<{}}  {:>{}}  {:>{}}  {:>{}}", row[0], widths[0], row[1],
+                                         widths[1], row[2], widths[2], row[3], widths[3]))
+                 .rtrim()
+                 .str() +
+             "\n";
+  }
+  return out + fmt::format("  {}{} the same\n", same, same == 1 ? " figure is" : " figures are");
+}
+
+//===-- JSON --------------------------------------------------------------------------------------===//
+
+static void writeOp(llvm::json::OStream &json, const char *key, const Program &program, OpId op,
+                    const SourceManager &sources) {
+  json.attributeBegin(key);
+  if (op == noOp)
+    json.value(nullptr);
+  else
+    json.object([&] {
+      json.attribute("op", str(program.ops[op]));
+      if (program.spanOf(op).isValid()) {
+        Location place = sources.locate(program.spanOf(op).begin);
+        json.attribute("file", place.file);
+        json.attribute("line", place.line);
+        json.attribute("column", place.column);
+      }
+    });
+  json.attributeEnd();
+}
+
+static void writeNumber(llvm::json::OStream &json, const char *key, const std::optional<Rational> &value) {
+  json.attributeBegin(key);
+  if (!value)
+    json.value(nullptr);
+  else
+    json.object([&] {
+      json.attribute("exact", value->str());
+      json.attributeBegin("value");
+      json.rawValue(fmt::format("{}", value->toDouble())); // shortest text that reads back equal
+      json.attributeEnd();
+    });
+  json.attributeEnd();
+}
+
+static const char *unitText(const FigureChange &change, const Instance &instance) {
+  switch (change.figure->unit) {
+  case FigureUnit::Time:
+    return instance.costs.ticks ? "tick" : "ns";
+  case FigureUnit::Rate:
+    return instance.costs.ticks ? "1/tick" : "1/ns";
+  case FigureUnit::Size:
+    return "B";
+  default:
+    return "1";
+  }
+}
+
+std::string differenceJson(llvm::ArrayRef<Difference> differences, const SourceManager &oldSources,
+                           const SourceManager &newSources) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream json(stream, 2);
+  json.object([&] {
+    json.attribute("version", 1);
+    json.attributeArray("schedules", [&] {
+      for (const Difference &difference : differences)
+        json.object([&] {
+          const Instance &before = *difference.before, &after = *difference.after;
+          json.attribute("old", before.name);
+          json.attribute("new", after.name);
+          json.attribute("same_ops", difference.hasSameOps());
+          json.attributeArray("devices", [&] {
+            for (const OpDifference &op : difference.ops)
+              json.object([&] {
+                json.attribute("device", op.device);
+                json.attribute("position", op.position);
+                writeOp(json, "old", before.program, op.before, oldSources);
+                writeOp(json, "new", after.program, op.after, newSources);
+              });
+          });
+          json.attributeObject("figures", [&] {
+            for (const FigureChange &change : difference.figures)
+              if (change.before || change.after)
+                json.attributeObject(change.figure->name, [&] {
+                  json.attribute("unit", change.isComparable ? unitText(change, before) : "differs");
+                  writeNumber(json, "old", change.before);
+                  writeNumber(json, "new", change.after);
+                  writeNumber(json, "relative", change.relative);
+                  json.attribute("worse", change.isWorse);
+                });
+          });
+        });
+    });
+  });
+  stream << "\n";
+  return text;
+}
+
+} // namespace sluice::tool
