@@ -1,5 +1,6 @@
 #include "Emit/Chart.h"
 
+#include "Emit/Palette.h"
 #include "Emit/TimeScale.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -11,53 +12,6 @@
 namespace sluice {
 
 namespace {
-
-enum class Look : uint8_t { Idle, Forward, Backward, BackwardInput, BackwardWeight, Recompute, Overlap };
-struct LookInfo {
-  const char *glyph, *ascii; ///< Fills the run of an op.
-  unsigned color;            ///< Of 256, close to Okabe and Ito's palette.
-  const char *meaning;
-};
-constexpr std::array<LookInfo, 7> looks = {{{" ", " ", 0, "idle"},
-                                            {"─", "-", 74, "forward"},
-                                            {"█", "#", 214, "backward"},
-                                            {"▓", "=", 209, "backward_input"},
-                                            {"░", "+", 78, "backward_weight"},
-                                            {"≈", "~", 176, "recompute"},
-                                            {"▚", "&", 227, "overlap"}}};
-const LookInfo &info(Look look) { return looks[static_cast<unsigned>(look)]; }
-
-Look lookOf(const Program &program, OpId first, OpId end) {
-  if (end - first > 1)
-    return Look::Overlap;
-  switch (program.ops[first].kind) {
-  case OpKind::Forward:
-    return Look::Forward;
-  case OpKind::Backward:
-    return Look::Backward;
-  case OpKind::BackwardInput:
-    return Look::BackwardInput;
-  case OpKind::BackwardWeight:
-    return Look::BackwardWeight;
-  case OpKind::Recompute:
-    return Look::Recompute;
-  default:
-    return Look::Idle;
-  }
-}
-
-/// Calls `see(first, end, start, stop)` for every op or overlap of `device` that takes time in the window.
-template <typename See>
-void forEachRun(const Program &program, const CostModel &costs, const Timeline &timeline,
-                const TimeScale &scale, uint32_t device, See see) {
-  for (OpId first = program.deviceBegin[device], end; first < program.deviceBegin[device + 1]; first = end) {
-    end = program.ops[first].has(OverlapFirst) ? program.groupEnd(first) : first + 1;
-    const int64_t stop = timeline.end[first];
-    const int64_t start = stop - durationOfGroup(costs, &program.ops[first], end - first);
-    if (start < stop && stop > scale.from() && start < scale.to())
-      see(first, end, std::max(start, scale.from()), std::min(stop, scale.to()));
-  }
-}
 
 class Rows {
 public:
@@ -106,7 +60,7 @@ private:
   }
 
   template <typename See> void forEach(uint32_t device, See see) const {
-    forEachRun(program, costs, timeline, scale, device, see);
+    forEachRun(program, costs, timeline, scale.from(), scale.to(), device, see);
   }
 
   // Cells need columns: on average one and a half an op on the row that has most.
@@ -182,7 +136,7 @@ private:
     return painted == Look::Idle ? row : row + paint(Look::Idle);
   }
   static std::string paint(Look look) {
-    return look == Look::Idle ? "\x1b[0m" : fmt::format("\x1b[30;48;5;{}m", info(look).color);
+    return look == Look::Idle ? "\x1b[0m" : fmt::format("\x1b[30;48;5;{}m", info(look).terminalColor);
   }
 
   std::string densityRow(uint32_t device, uint32_t end) const {
@@ -221,7 +175,7 @@ private:
     std::vector<LegendItem> items;
     auto add = [&](std::string text) { items.push_back({text, text.size()}); };
     if (cells) {
-      for (unsigned look = 1; look < looks.size(); ++look)
+      for (unsigned look = 1; look < lookCount; ++look)
         if (seen[look])
           items.push_back(key(static_cast<Look>(look)));
       add("blank: idle");
@@ -280,7 +234,7 @@ private:
   unsigned indent;
   TimeScale scale;
   bool withLetters = false;
-  std::array<bool, looks.size()> seen{};
+  std::array<bool, lookCount> seen{};
 };
 
 } // namespace

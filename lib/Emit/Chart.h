@@ -31,4 +31,7 @@ std::string chartRows(const Program &program, const CostModel &costs, const Time
 std::string figuresText(const Program &program, const CostModel &costs, const Figures &figures,
                         const ChartOptions &options);
 
+/// `3/11 = 27.27 %`; fractions of more digits than a reader takes in are left out.
+std::string percentText(const Rational &ratio);
+
 } // namespace sluice

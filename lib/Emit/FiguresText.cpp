@@ -12,14 +12,6 @@ namespace sluice {
 
 namespace {
 
-/// `3/11 = 27.27 %`; fractions of more digits than a reader takes in are left to the JSON.
-std::string percent(const Rational &ratio) {
-  auto hundredfold = multiply(ratio, Rational(100));
-  std::string text = fmt::format("{} %", hundredfold ? hundredfold->decimal(2) : ratio.decimal(4));
-  const std::string exact = ratio.str();
-  return ratio.isInteger() || exact.size() > 9 ? text : fmt::format("{} = {}", exact, text);
-}
-
 std::string list(llvm::ArrayRef<std::string> items) {
   std::string text;
   for (const std::string &item : items)
@@ -79,7 +71,7 @@ private:
 
   void ratios() {
     auto ratio = [&](const char *name, const std::optional<Rational> &value, const char *denominator) {
-      line(name, value ? percent(*value) : "-", value ? denominator : "no op takes time");
+      line(name, value ? percentText(*value) : "-", value ? denominator : "no op takes time");
     };
     ratio("idle fraction", figures.idleFraction, "of elapsed: bubble / makespan");
     ratio("overhead ratio", figures.overheadRatio, "of ideal: bubble / ideal");
@@ -119,8 +111,8 @@ private:
       if (isKnown) {
         const std::string order = fmt::format("{} with P = {}, M = {}, known by its ops", closed.order,
                                               program.stages, program.microbatches);
-        form("overhead_ratio == (P - 1) / M", percent(*closed.overheadRatio), order);
-        form("idle_fraction == (P - 1) / (M + P - 1)", percent(*closed.idleFraction), "the same");
+        form("overhead_ratio == (P - 1) / M", percentText(*closed.overheadRatio), order);
+        form("idle_fraction == (P - 1) / (M + P - 1)", percentText(*closed.idleFraction), "the same");
       }
       for (const StatedForm &stated : closed.stated)
         form(stated.formula, valuesOf(stated),
@@ -156,7 +148,7 @@ private:
     case FigureUnit::Size:
       return value.isInteger() ? formatSize(value.num) : value.str() + " B";
     case FigureUnit::Ratio:
-      return percent(value);
+      return percentText(value);
     case FigureUnit::Rate:
       return costs.ticks ? value.str() + "/tick" : fmt::format("{:.6g}/s", value.toDouble() * 1e9);
     case FigureUnit::Count:
@@ -292,6 +284,13 @@ private:
 };
 
 } // namespace
+
+std::string percentText(const Rational &ratio) {
+  auto hundredfold = multiply(ratio, Rational(100));
+  std::string text = fmt::format("{} %", hundredfold ? hundredfold->decimal(2) : ratio.decimal(4));
+  const std::string exact = ratio.str();
+  return ratio.isInteger() || exact.size() > 9 ? text : fmt::format("{} = {}", exact, text);
+}
 
 std::string figuresText(const Program &program, const CostModel &costs, const Figures &figures,
                         const ChartOptions &options) {

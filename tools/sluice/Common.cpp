@@ -16,24 +16,33 @@ namespace sluice::tool {
 
 namespace cl = llvm::cl;
 
-cl::list<std::string>
-    definitions("D", cl::Prefix,
-                cl::desc("Value of a parameter: -D M=32. Several are tried in turn: M=1,7,8 or "
-                         "P=2..9 (9 not included)"),
-                cl::value_desc("NAME=VALUE"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand),
-                cl::sub(exportCommand), cl::sub(diffCommand));
-cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of this name"),
-                                  cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand), cl::sub(diffCommand));
-cl::opt<std::string>
-    transportName("transport", cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local"),
-                  cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand));
-cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
-                         cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
-                         cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
-                         cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand));
+cl::list<std::string> definitions(
+    "D", cl::Prefix,
+    cl::desc(
+        "Value of a parameter: -D M=32. Several are tried in turn: M=1,7,8 or "
+        "P=2..9 (9 not included)"),
+    cl::value_desc("NAME=VALUE"), cl::sub(checkCommand),
+    cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
+    cl::sub(queueCommand), cl::sub(exportCommand), cl::sub(diffCommand),
+    cl::sub(listCommand));
+cl::opt<std::string> scheduleName("schedule",
+                                  cl::desc("Only the schedule of this name"),
+                                  cl::value_desc("NAME"), cl::sub(checkCommand),
+                                  cl::sub(simulateCommand),
+                                  cl::sub(generateCommand),
+                                  cl::sub(dumpCommand), cl::sub(exportCommand),
+                                  cl::sub(diffCommand));
+cl::opt<std::string> transportName(
+    "transport",
+    cl::desc(
+        "What blocks, instead of what the file says: nccl, mpi, gloo, local"),
+    cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
+    cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand));
+cl::opt<uint64_t> maxOps(
+    "max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
+    cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
+    cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
+    cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand));
 
 static bool hasColors(int descriptor) {
   const char *noColor = std::getenv("NO_COLOR");
@@ -50,7 +59,8 @@ unsigned terminalWidth() {
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col;
   unsigned columns = 0;
-  if (const char *given = std::getenv("COLUMNS"); given && !llvm::StringRef(given).getAsInteger(10, columns))
+  if (const char *given = std::getenv("COLUMNS");
+      given && !llvm::StringRef(given).getAsInteger(10, columns))
     return std::max(columns, 40u);
   return 100;
 }
@@ -62,11 +72,14 @@ ExitCode usageError(const std::string &message) {
 
 void print(llvm::StringRef text) { llvm::outs() << text; }
 
-/// An error that is left in a stream would end the program when the stream does.
+/// An error that is left in a stream would end the program when the stream
+/// does.
 static ExitCode takeError(llvm::raw_fd_ostream &stream, llvm::StringRef name) {
   std::error_code error = stream.error();
   stream.clear_error();
-  return error ? usageError("cannot write " + name.str() + ": " + error.message()) : Clean;
+  return error
+             ? usageError("cannot write " + name.str() + ": " + error.message())
+             : Clean;
 }
 
 ExitCode writeFile(llvm::StringRef path, llvm::StringRef text) {
@@ -94,51 +107,63 @@ CompileOptions compileOptions() {
 }
 
 /// `no parameter "Q" in FILE: P, M` with the nearest name, if one is near.
-static std::string noSuch(llvm::StringRef kind, llvm::StringRef name, llvm::ArrayRef<std::string> known) {
+static std::string noSuch(llvm::StringRef kind, llvm::StringRef name,
+                          llvm::ArrayRef<std::string> known) {
   std::vector<llvm::StringRef> candidates(known.begin(), known.end());
   llvm::StringRef near = nearest(name, candidates);
   std::string text = ("there is no " + kind + " \"" + name + "\"").str();
   if (!near.empty())
     return text + ": " + near.str() + "?";
-  return known.empty() ? text + ": the file has none" : text + ": the file has " + llvm::join(known, ", ");
+  return known.empty() ? text + ": the file has none"
+                       : text + ": the file has " + llvm::join(known, ", ");
 }
 
-bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
+bool checkParameterNames(const Compilation &compilation,
+                         llvm::ArrayRef<Setting> settings,
                          const CompileOptions &options) {
   std::vector<std::string> parameters = compilation.parameterNames(options);
-  for (const Definition &definition : settings.empty() ? Setting{} : settings.front())
+  for (const Definition &definition :
+       settings.empty() ? Setting{} : settings.front())
     if (!llvm::is_contained(parameters, definition.name)) {
-      usageError("-D " + definition.name + ": " + noSuch("parameter", definition.name, parameters));
+      usageError("-D " + definition.name + ": " +
+                 noSuch("parameter", definition.name, parameters));
       return false;
     }
   return true;
 }
 
-bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
+bool checkNames(const Compilation &compilation,
+                llvm::ArrayRef<Setting> settings,
                 const CompileOptions &options) {
   if (!checkParameterNames(compilation, settings, options))
     return false;
-  if (!compilation.schedules(options, settings.empty() ? Setting{} : settings.front()).empty())
+  if (!compilation
+           .schedules(options, settings.empty() ? Setting{} : settings.front())
+           .empty())
     return true;
   std::vector<std::string> names;
   for (const CheckedSchedule &schedule : compilation.checked().schedules)
     names.push_back(schedule.name);
   if (!options.schedule.empty())
-    usageError("--schedule " + options.schedule + ": " + noSuch("schedule", options.schedule, names));
+    usageError("--schedule " + options.schedule + ": " +
+               noSuch("schedule", options.schedule, names));
   else if (names.empty())
     usageError(compilation.checked().name + " declares no schedule");
   else
     usageError(compilation.checked().name +
-               " declares no schedule with values for all its parameters; name one with --schedule: " +
+               " declares no schedule with values for all its parameters; name "
+               "one with --schedule: " +
                llvm::join(names, ", "));
   return false;
 }
 
 ExitCode checkTransport(const CompileOptions &options) {
-  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo", "local"};
+  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo",
+                                                   "local"};
   if (llvm::is_contained(transports, llvm::StringRef(options.transport)))
     return Clean;
-  return usageError("--transport " + options.transport + ": one of nccl, mpi, gloo, local");
+  return usageError("--transport " + options.transport +
+                    ": one of nccl, mpi, gloo, local");
 }
 
 ExitCode Session::open(const std::string &path) {
@@ -161,7 +186,8 @@ ExitCode Session::openSingle(const std::string &path) {
   if (ExitCode code = open(path); code != Clean)
     return code;
   if (settings.size() != 1)
-    return usageError("this command takes one value for each parameter; `sluice check` takes several");
+    return usageError("this command takes one value for each parameter; "
+                      "`sluice check` takes several");
   return Clean;
 }
 

@@ -24,6 +24,8 @@ ExitCode runQueue();
 ExitCode runExplain();
 ExitCode runImport();
 ExitCode runExport();
+ExitCode runList();
+ExitCode runInit();
 ExitCode runDiff();
 
 /// One file of the command line, its settings, and the findings so far.

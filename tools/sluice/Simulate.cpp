@@ -3,6 +3,7 @@
 
 #include "Emit/Chart.h"
 #include "Emit/FiguresJson.h"
+#include "Emit/Svg.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -15,7 +16,7 @@ namespace cl = llvm::cl;
 static cl::opt<std::string> path(cl::Positional, cl::desc("FILE"), cl::sub(simulateCommand));
 static cl::opt<std::string> output("o", cl::desc("Write to a file; its suffix chooses the format"),
                                    cl::value_desc("FILE"), cl::sub(simulateCommand));
-static cl::opt<std::string> format("format", cl::desc("text or json"), cl::sub(simulateCommand));
+static cl::opt<std::string> format("format", cl::desc("text, svg or json"), cl::sub(simulateCommand));
 static cl::opt<unsigned> width("width", cl::desc("Columns of the chart (default: the terminal's)"),
                                cl::sub(simulateCommand));
 static cl::opt<bool> ascii("ascii", cl::desc("Only ASCII characters"), cl::sub(simulateCommand));
@@ -72,8 +73,8 @@ ExitCode runSimulate() {
     kind = llvm::sys::path::extension(output).ltrim('.').str(); // none: text
   if (kind.empty() || kind == "txt")
     kind = "text";
-  if (kind != "text" && kind != "json")
-    return usageError("the format " + kind + " is not supported yet: text or json");
+  if (kind != "text" && kind != "svg" && kind != "json")
+    return usageError("the format " + kind + " is not supported yet: text, svg or json");
   Session session;
   if (ExitCode code = session.openSingle(path); code != Clean)
     return code;
@@ -84,6 +85,7 @@ ExitCode runSimulate() {
                           session.diagnostics,
                           [&](Instance &instance) { instances.push_back(std::move(instance)); });
   std::vector<ScheduleFigures> figures;
+  std::vector<SvgSchedule> pictures;
   for (const Instance &instance : instances) {
     if (!instance.figures)
       continue;
@@ -101,12 +103,19 @@ ExitCode runSimulate() {
     if (ExitCode code = chartOptions(instance, options); code != Clean)
       return code;
     std::string parameters = instance.parameterText();
+    if (kind == "svg") {
+      pictures.push_back(
+          {instance.program, instance.costs, *instance.timeline, *instance.figures, parameters, options});
+      continue;
+    }
     text += text.empty() ? "" : "\n";
     text += instance.name + (parameters.empty() ? "" : " at " + parameters) + "\n\n";
     text += chart(instance.program, instance.costs, *instance.timeline, *instance.figures, options);
   }
   if (kind == "json" && !figures.empty())
     text = figuresJson(figures);
+  if (!pictures.empty())
+    text = svg(pictures);
   ExitCode code = session.finish();
   if (output.empty()) {
     print(text);

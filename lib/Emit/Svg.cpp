@@ -1,0 +1,200 @@
+#include "Emit/Svg.h"
+
+#include "Emit/SvgRows.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace sluice {
+
+namespace {
+
+constexpr Pixels margin = 24 * pixel;
+constexpr Pixels captionHeight = 74 * pixel, noteHeight = 16 * pixel, blockGap = 30 * pixel;
+
+struct Colors {
+  uint32_t page, ink, muted, grid, track;
+};
+constexpr Colors light = {0xffffff, 0x1b1f24, 0x59636e, 0xcdd3da, 0xe9ecef};
+constexpr Colors dark = {0x12161c, 0xe6eaef, 0x98a3b0, 0x3d4652, 0x232b35};
+constexpr uint32_t inkOnOps = 0x10151b;
+
+std::string styleOf(const Colors &colors, unsigned darkened, const SvgLooks &looks) {
+  std::string css = fmt::format(
+      ".page{{fill:#{:06x}}}text{{fill:#{:06x}}}.axis,.small,.figures,.key,.number{{fill:#{:06x}}}"
+      ".idle{{fill:#{:06x}}}.grid{{stroke:#{:06x}}}",
+      colors.page, colors.ink, colors.muted, colors.track, colors.grid);
+  for (unsigned look = 1; look < lookCount; ++look)
+    for (unsigned shade = 0; shade < maxShades && looks.shades[look] > 0; ++shade)
+      css += fmt::format(".{}{{fill:#{:06x}}}", classOf(static_cast<Look>(look), shade),
+                         mix(shadeOf(static_cast<Look>(look), shade, maxShades), dark.page, darkened));
+  return css;
+}
+
+/// Colours follow the page; without a style sheet's support for that, light holds.
+std::string style(const SvgLooks &looks) {
+  return fmt::format("<style>\n"
+                     "text{{font:12px system-ui,-apple-system,\"Segoe UI\",Helvetica,Arial,sans-serif}}"
+                     ".name{{font-size:16px;font-weight:600}}.parameters{{font-weight:400}}"
+                     ".small{{font-size:10px}}.axis{{font-size:11px;text-anchor:middle}}"
+                     ".number,.unit{{text-anchor:end}}.number,.axis{{font-variant-numeric:tabular-nums}}"
+                     ".grid{{stroke-width:1;fill:none}}\n"
+                     "{}\n"
+                     "@media (prefers-color-scheme:dark){{{}}}\n"
+                     ".op text{{fill:#{:06x};text-anchor:middle;font-size:inherit}}\n"
+                     "</style>\n",
+                     styleOf(light, 0, looks), styleOf(dark, 12, looks), inkOnOps);
+}
+
+std::string line(Pixels x, Pixels y, llvm::StringRef kind, llvm::StringRef text) {
+  return fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", kind.str(), str(x), str(y),
+                     text.str());
+}
+
+/// Name and parameters, then the figures with their denominators.
+std::string caption(const SvgSchedule &schedule, Pixels top) {
+  const Figures &figures = schedule.figures;
+  std::string title = escaped(schedule.program.name);
+  if (!schedule.parameters.empty())
+    title += fmt::format("  <tspan class=\"parameters\">{}</tspan>", escaped(schedule.parameters));
+  std::string out = line(margin, top + 16 * pixel, "name", title);
+  std::string ratios = "makespan " + formatUnits(schedule.costs, figures.makespan);
+  if (figures.idleFraction && figures.overheadRatio)
+    ratios +=
+        fmt::format("   ·   idle fraction {} (bubble ÷ elapsed)   ·   overhead ratio {} (bubble ÷ ideal)",
+                    percentText(*figures.idleFraction), percentText(*figures.overheadRatio));
+  out += line(margin, top + 38 * pixel, "figures", ratios);
+  uint32_t peak = 0;
+  for (const DeviceMemory &memory : figures.memory.devices)
+    peak = std::max(peak, memory.peakActivation);
+  out +=
+      line(margin, top + 56 * pixel, "figures",
+           fmt::format("bubble {}: mean idle time of a device   ·   peak activation {}: pairs of stage and "
+                       "microbatch alive on the fullest device   ·   modeled, not measured",
+                       formatUnits(schedule.costs, figures.bubbleTime), peak));
+  return out;
+}
+
+std::string note(const SvgSchedule &schedule, Pixels top) {
+  return schedule.costs.isDefault ? line(margin, top + 10 * pixel, "small",
+                                         "no model in the file: forward, backward_input and backward_weight "
+                                         "take 1 tick each, transfers none")
+                                  : "";
+}
+
+class Legend {
+public:
+  Legend(const SvgLooks &looks, Pixels top, Pixels right) : looks(looks), y(top), right(right) {
+    unsigned most = 0;
+    for (unsigned look = 1; look < lookCount; ++look)
+      if (const unsigned shades = looks.shades[look]) {
+        most = std::max(most, shades);
+        swatches(static_cast<Look>(look), shades);
+      }
+    if (looks.overlap && !looks.shares)
+      text("divided: fused into one op");
+    key("idle", "idle");
+    if (most > 1)
+      text("deep to pale: a device's stages, ascending");
+    if (looks.labels)
+      text("number: microbatch");
+    if (looks.shares)
+      text("height: share of the time");
+  }
+  std::string out;
+  Pixels bottom() const { return y + 20 * pixel; }
+
+private:
+  void room(Pixels width) {
+    if (x > margin && x + width > right) {
+      x = margin;
+      y += 20 * pixel;
+    }
+  }
+  void key(llvm::StringRef kind, llvm::StringRef words) {
+    room(widthOf(words) + 20 * pixel);
+    out += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"13\" height=\"12\"/>", kind.str(),
+                       str(x), str(y + pixel));
+    x += 20 * pixel;
+    text(words);
+  }
+  static Pixels widthOf(llvm::StringRef words) { return static_cast<Pixels>(words.size()) * 630; }
+  void text(llvm::StringRef words) {
+    room(widthOf(words));
+    out += line(x, y + 11 * pixel, "key", words);
+    x += widthOf(words) + 22 * pixel;
+  }
+  void swatches(Look look, unsigned shades) {
+    const Pixels each = shades > 2 ? 10 * pixel : 14 * pixel;
+    room(shades * each + widthOf(info(look).meaning) + 6 * pixel);
+    for (unsigned i = 0; i < shades; ++i, x += each)
+      out += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"12\"/>",
+                         classOf(look, shades < 2 ? 0 : i * (maxShades - 1) / (shades - 1)), str(x),
+                         str(y + pixel), str(each - pixel));
+    x += 6 * pixel;
+    out += line(x, y + 11 * pixel, "key", info(look).meaning);
+    x += widthOf(info(look).meaning) + 22 * pixel;
+  }
+
+  const SvgLooks &looks;
+  Pixels x = margin, y, right;
+};
+
+/// Widths of the schedules' times: all on the scale of the longest, where they count alike.
+std::vector<Pixels> widthsOf(llvm::ArrayRef<SvgSchedule> schedules) {
+  Pixels widest = 0;
+  Rational longest = 0;
+  bool comparable = true;
+  for (const SvgSchedule &schedule : schedules) {
+    widest = std::max(widest, SvgRows::naturalWidth(schedule));
+    const Rational shown = SvgRows::shown(schedule);
+    longest = std::max(longest, shown);
+    comparable &= schedule.costs.ticks == schedules.front().costs.ticks && shown > Rational(0);
+  }
+  std::vector<Pixels> widths;
+  for (const SvgSchedule &schedule : schedules) {
+    auto share = comparable ? divide(SvgRows::shown(schedule), longest) : Rational(1);
+    auto width = share ? multiply(*share, Rational(widest)) : std::nullopt;
+    widths.push_back(width ? std::max<Pixels>(width->floor(), 40 * pixel) : widest);
+  }
+  return widths;
+}
+
+} // namespace
+
+std::string svg(llvm::ArrayRef<SvgSchedule> schedules) {
+  const bool groups = llvm::any_of(schedules, [](const SvgSchedule &s) {
+    return s.part.maxRows > 0 &&
+           std::min(s.part.deviceEnd, s.program.devices) - std::min(s.part.firstDevice, s.program.devices) >
+               s.part.maxRows;
+  });
+  const Pixels left = (groups ? 150 : 116) * pixel;
+  const std::vector<Pixels> widths = widthsOf(schedules);
+  const Pixels right = left + *llvm::max_element(widths) + SvgRows::peakColumn;
+
+  SvgLooks looks;
+  std::string body, names;
+  Pixels y = margin;
+  for (auto [schedule, width] : llvm::zip_equal(schedules, widths)) {
+    names += (names.empty() ? "" : ", ") + schedule.program.name;
+    body += caption(schedule, y);
+    y += captionHeight;
+    SvgRows rows(schedule, width);
+    body += rows.text(left, y, looks);
+    y += rows.height();
+    body += note(schedule, y);
+    y += (schedule.costs.isDefault ? noteHeight : 0) + blockGap;
+  }
+  Legend legend(looks, y - blockGap + 14 * pixel, right);
+  const Pixels height = legend.bottom() + 12 * pixel, width = right + margin;
+
+  return fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+                     "height=\"{1}\" role=\"img\" aria-label=\"Timeline of {2}\">\n",
+                     str(width), str(height), escaped(names)) +
+         style(looks) + "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n" + body + legend.out +
+         "</svg>\n";
+}
+
+} // namespace sluice
