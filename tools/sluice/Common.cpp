@@ -16,33 +16,25 @@ namespace sluice::tool {
 
 namespace cl = llvm::cl;
 
-cl::list<std::string> definitions(
-    "D", cl::Prefix,
-    cl::desc(
-        "Value of a parameter: -D M=32. Several are tried in turn: M=1,7,8 or "
-        "P=2..9 (9 not included)"),
-    cl::value_desc("NAME=VALUE"), cl::sub(checkCommand),
-    cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
-    cl::sub(queueCommand), cl::sub(exportCommand), cl::sub(diffCommand),
-    cl::sub(listCommand));
-cl::opt<std::string> scheduleName("schedule",
-                                  cl::desc("Only the schedule of this name"),
-                                  cl::value_desc("NAME"), cl::sub(checkCommand),
-                                  cl::sub(simulateCommand),
-                                  cl::sub(generateCommand),
-                                  cl::sub(dumpCommand), cl::sub(exportCommand),
+cl::list<std::string>
+    definitions("D", cl::Prefix,
+                cl::desc("Value of a parameter: -D M=32. Several are tried in turn: M=1,7,8 or "
+                         "P=2..9 (9 not included)"),
+                cl::value_desc("NAME=VALUE"), cl::sub(checkCommand), cl::sub(simulateCommand),
+                cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand), cl::sub(exportCommand),
+                cl::sub(diffCommand), cl::sub(listCommand));
+cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of this name"),
+                                  cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
+                                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand),
                                   cl::sub(diffCommand));
-cl::opt<std::string> transportName(
-    "transport",
-    cl::desc(
-        "What blocks, instead of what the file says: nccl, mpi, gloo, local"),
-    cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-    cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand));
-cl::opt<uint64_t> maxOps(
-    "max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
-    cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
-    cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
-    cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand));
+cl::opt<std::string>
+    transportName("transport", cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local"),
+                  cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
+                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand));
+cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
+                         cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
+                         cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
+                         cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand));
 
 static bool hasColors(int descriptor) {
   const char *noColor = std::getenv("NO_COLOR");
@@ -59,8 +51,7 @@ unsigned terminalWidth() {
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col;
   unsigned columns = 0;
-  if (const char *given = std::getenv("COLUMNS");
-      given && !llvm::StringRef(given).getAsInteger(10, columns))
+  if (const char *given = std::getenv("COLUMNS"); given && !llvm::StringRef(given).getAsInteger(10, columns))
     return std::max(columns, 40u);
   return 100;
 }
@@ -77,9 +68,7 @@ void print(llvm::StringRef text) { llvm::outs() << text; }
 static ExitCode takeError(llvm::raw_fd_ostream &stream, llvm::StringRef name) {
   std::error_code error = stream.error();
   stream.clear_error();
-  return error
-             ? usageError("cannot write " + name.str() + ": " + error.message())
-             : Clean;
+  return error ? usageError("cannot write " + name.str() + ": " + error.message()) : Clean;
 }
 
 ExitCode writeFile(llvm::StringRef path, llvm::StringRef text) {
@@ -107,46 +96,37 @@ CompileOptions compileOptions() {
 }
 
 /// `no parameter "Q" in FILE: P, M` with the nearest name, if one is near.
-static std::string noSuch(llvm::StringRef kind, llvm::StringRef name,
-                          llvm::ArrayRef<std::string> known) {
+static std::string noSuch(llvm::StringRef kind, llvm::StringRef name, llvm::ArrayRef<std::string> known) {
   std::vector<llvm::StringRef> candidates(known.begin(), known.end());
   llvm::StringRef near = nearest(name, candidates);
   std::string text = ("there is no " + kind + " \"" + name + "\"").str();
   if (!near.empty())
     return text + ": " + near.str() + "?";
-  return known.empty() ? text + ": the file has none"
-                       : text + ": the file has " + llvm::join(known, ", ");
+  return known.empty() ? text + ": the file has none" : text + ": the file has " + llvm::join(known, ", ");
 }
 
-bool checkParameterNames(const Compilation &compilation,
-                         llvm::ArrayRef<Setting> settings,
+bool checkParameterNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
                          const CompileOptions &options) {
   std::vector<std::string> parameters = compilation.parameterNames(options);
-  for (const Definition &definition :
-       settings.empty() ? Setting{} : settings.front())
+  for (const Definition &definition : settings.empty() ? Setting{} : settings.front())
     if (!llvm::is_contained(parameters, definition.name)) {
-      usageError("-D " + definition.name + ": " +
-                 noSuch("parameter", definition.name, parameters));
+      usageError("-D " + definition.name + ": " + noSuch("parameter", definition.name, parameters));
       return false;
     }
   return true;
 }
 
-bool checkNames(const Compilation &compilation,
-                llvm::ArrayRef<Setting> settings,
+bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
                 const CompileOptions &options) {
   if (!checkParameterNames(compilation, settings, options))
     return false;
-  if (!compilation
-           .schedules(options, settings.empty() ? Setting{} : settings.front())
-           .empty())
+  if (!compilation.schedules(options, settings.empty() ? Setting{} : settings.front()).empty())
     return true;
   std::vector<std::string> names;
   for (const CheckedSchedule &schedule : compilation.checked().schedules)
     names.push_back(schedule.name);
   if (!options.schedule.empty())
-    usageError("--schedule " + options.schedule + ": " +
-               noSuch("schedule", options.schedule, names));
+    usageError("--schedule " + options.schedule + ": " + noSuch("schedule", options.schedule, names));
   else if (names.empty())
     usageError(compilation.checked().name + " declares no schedule");
   else
@@ -158,12 +138,10 @@ bool checkNames(const Compilation &compilation,
 }
 
 ExitCode checkTransport(const CompileOptions &options) {
-  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo",
-                                                   "local"};
+  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo", "local"};
   if (llvm::is_contained(transports, llvm::StringRef(options.transport)))
     return Clean;
-  return usageError("--transport " + options.transport +
-                    ": one of nccl, mpi, gloo, local");
+  return usageError("--transport " + options.transport + ": one of nccl, mpi, gloo, local");
 }
 
 ExitCode Session::open(const std::string &path) {

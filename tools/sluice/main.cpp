@@ -11,57 +11,40 @@ using namespace sluice::tool;
 namespace cl = llvm::cl;
 
 namespace sluice::tool {
-cl::SubCommand checkCommand("check",
-                            "Find what is wrong with schedules\n\n  sluice "
-                            "check pipeline.sluice\n  sluice "
-                            "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
-cl::SubCommand
-    simulateCommand("simulate",
-                    "Show the timeline and its figures\n\n  sluice simulate "
-                    "pipeline.sluice -D M=32\n");
-cl::SubCommand generateCommand(
-    "generate", "Write the C++ executor of a schedule\n\n  sluice generate cpp "
-                "pipeline.sluice --schedule one_f_one_b -o generated\n");
-cl::SubCommand dumpCommand(
-    "dump",
-    "Print what the compiler sees: ast, ir or sluice\n\n  sluice dump ir "
-    "pipeline.sluice\n");
-cl::SubCommand
-    queueCommand("queue",
-                 "Run the queue lab of a file, step by step\n\n  sluice queue "
-                 "queue.sluice\n");
-cl::SubCommand
-    explainCommand("explain",
-                   "Explain a rule, or list them all\n\n  sluice explain "
-                   "missing-activation\n");
-cl::SubCommand importCommand(
-    "import", "Read another system's schedule as a schedule file\n\n  sluice "
-              "import megatron order.txt -o order.sluice\n");
-cl::SubCommand diffCommand(
-    "diff",
-    "Compare two schedules op by op, and their figures\n\n  sluice diff "
-    "old.sluice "
-    "new.sluice\n  sluice diff main.csv branch.csv --figures-only --tolerance "
-    "1%\n");
-cl::SubCommand exportCommand(
-    "export",
-    "Write a schedule in another system's format\n\n  sluice export json "
-    "pipeline.sluice -o pipeline.json\n");
-cl::SubCommand listCommand(
-    "list",
-    "Show the schedules of the library, or one of them\n\n  sluice list zbv -D "
-    "P=8 -D M=32\n");
-cl::SubCommand initCommand(
-    "init", "Write a file to start from\n\n  sluice init --schedule zbv -o "
-            "pipeline.sluice\n  sluice init --megatron "
-            "'--pipeline-model-parallel-size 4 "
-            "--num-layers 32 --micro-batch-size 1 --global-batch-size 64'\n");
+cl::SubCommand checkCommand("check", "Find what is wrong with schedules\n\n  sluice "
+                                     "check pipeline.sluice\n  sluice "
+                                     "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
+cl::SubCommand simulateCommand("simulate", "Show the timeline and its figures\n\n  sluice simulate "
+                                           "pipeline.sluice -D M=32\n");
+cl::SubCommand generateCommand("generate", "Write the C++ executor of a schedule\n\n  sluice generate cpp "
+                                           "pipeline.sluice --schedule one_f_one_b -o generated\n");
+cl::SubCommand dumpCommand("dump", "Print what the compiler sees: ast, ir or sluice\n\n  sluice dump ir "
+                                   "pipeline.sluice\n");
+cl::SubCommand queueCommand("queue", "Run the queue lab of a file, step by step\n\n  sluice queue "
+                                     "queue.sluice\n");
+cl::SubCommand explainCommand("explain", "Explain a rule, or list them all\n\n  sluice explain "
+                                         "missing-activation\n");
+cl::SubCommand importCommand("import", "Read another system's schedule as a schedule file\n\n  sluice "
+                                       "import megatron order.txt -o order.sluice\n");
+cl::SubCommand diffCommand("diff", "Compare two schedules op by op, and their figures\n\n  sluice diff "
+                                   "old.sluice "
+                                   "new.sluice\n  sluice diff main.csv branch.csv --figures-only --tolerance "
+                                   "1%\n");
+cl::SubCommand exportCommand("export", "Write a schedule in another system's format\n\n  sluice export json "
+                                       "pipeline.sluice -o pipeline.json\n");
+cl::SubCommand listCommand("list",
+                           "Show the schedules of the library, or one of them\n\n  sluice list zbv -D "
+                           "P=8 -D M=32\n");
+cl::SubCommand initCommand("init", "Write a file to start from\n\n  sluice init --schedule zbv -o "
+                                   "pipeline.sluice\n  sluice init --megatron "
+                                   "'--pipeline-model-parallel-size 4 "
+                                   "--num-layers 32 --micro-batch-size 1 --global-batch-size 64'\n");
 } // namespace sluice::tool
 
 /// Words of the contract's command line that have no meaning yet.
 static bool isLater(llvm::StringRef command) {
-  static constexpr llvm::StringRef later[] = {
-      "sweep", "fmt", "compare", "calibrate", "lsp", "completions", "solve"};
+  static constexpr llvm::StringRef later[] = {"sweep", "fmt",         "compare", "calibrate",
+                                              "lsp",   "completions", "solve"};
   return llvm::is_contained(later, command);
 }
 
@@ -88,8 +71,7 @@ static ExitCode dispatch() {
     return runList();
   if (initCommand)
     return runInit();
-  llvm::outs() << "sluice " SLUICE_VERSION
-                  ": pipeline schedules, checked, simulated and executed\n\n"
+  llvm::outs() << "sluice " SLUICE_VERSION ": pipeline schedules, checked, simulated and executed\n\n"
                   "  sluice list             the schedules of the library\n"
                   "  sluice init             a file to start from\n"
                   "  sluice check FILE       find what is wrong with it; try "
@@ -109,31 +91,25 @@ static ExitCode dispatch() {
 }
 
 int main(int argc, char **argv) {
-  static char name[] =
-      "sluice"; // messages about options show it, whatever the path
+  static char name[] = "sluice"; // messages about options show it, whatever the path
   if (argc > 0)
     argv[0] = name;
-  cl::SetVersionPrinter(
-      [](llvm::raw_ostream &out) { out << "sluice " SLUICE_VERSION "\n"; });
+  cl::SetVersionPrinter([](llvm::raw_ostream &out) { out << "sluice " SLUICE_VERSION "\n"; });
   if (argc > 1 && isLater(argv[1]))
-    return usageError(std::string("`sluice ") + argv[1] +
-                      "` is not supported yet");
+    return usageError(std::string("`sluice ") + argv[1] + "` is not supported yet");
   if (argc > 1 && argv[1][0] != '-' &&
-      llvm::none_of(
-          cl::getRegisteredSubcommands(),
-          [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
+      llvm::none_of(cl::getRegisteredSubcommands(),
+                    [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
     return usageError(std::string("there is no command \"") + argv[1] +
                       "\": check, simulate, generate, dump, queue, explain, "
                       "import, export or diff");
-  if (!cl::ParseCommandLineOptions(
-          argc, argv, "Pipeline schedules: check, simulate, generate.\n",
-          &llvm::errs()))
+  if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
+                                   &llvm::errs()))
     return Usage;
   try {
     return finishOutput(dispatch());
   } catch (const std::exception &fault) {
-    llvm::errs() << "sluice: this is a fault of the tool itself: "
-                 << fault.what() << '\n';
+    llvm::errs() << "sluice: this is a fault of the tool itself: " << fault.what() << '\n';
     return Fault;
   }
 }
