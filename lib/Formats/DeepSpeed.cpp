@@ -239,6 +239,8 @@ std::optional<FormattedSchedule> readDeepSpeed(SourceManager &sources, llvm::Arr
     lost.push_back("numbers of buffers: some stage has no forward for some microbatch");
   FormattedSchedule schedule;
   schedule.costs = CostModel::ofTicks(program->stages);
+  if (program->isExplicit)
+    schedule.costs.communication = "explicit";
   schedule.program = std::move(*program);
   return schedule;
 }

@@ -221,9 +221,9 @@ private:
     if (!found)
       return;
     schedule.program.isExplicit = found->text == "explicit";
-    if (found->text == "early" || found->text == "just_in_time")
+    if (schedule.program.isExplicit || found->text == "early" || found->text == "just_in_time")
       schedule.costs.communication = found->text.str();
-    else if (!schedule.program.isExplicit)
+    else
       fields.expected(*found, "\"early\", \"just_in_time\" or \"explicit\"");
   }
 
