@@ -1,5 +1,4 @@
-// sluice: write pipeline schedules, check them, look at their timeline,
-// generate what executes them.
+// sluice: write pipeline schedules, check them, look at their timeline, generate what executes them.
 #include "Common.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -11,9 +10,9 @@ using namespace sluice::tool;
 namespace cl = llvm::cl;
 
 namespace sluice::tool {
-cl::SubCommand checkCommand("check", "Find what is wrong with schedules\n\n  sluice "
-                                     "check pipeline.sluice\n  sluice "
-                                     "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
+cl::SubCommand checkCommand("check",
+                            "Find what is wrong with schedules\n\n  sluice check pipeline.sluice\n  sluice "
+                            "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
 cl::SubCommand simulateCommand("simulate", "Show the timeline and its figures\n\n  sluice simulate "
                                            "pipeline.sluice -D M=32\n");
 cl::SubCommand generateCommand("generate", "Write the C++ executor of a schedule\n\n  sluice generate cpp "
@@ -26,19 +25,19 @@ cl::SubCommand explainCommand("explain", "Explain a rule, or list them all\n\n  
                                          "missing-activation\n");
 cl::SubCommand importCommand("import", "Read another system's schedule as a schedule file\n\n  sluice "
                                        "import megatron order.txt -o order.sluice\n");
-cl::SubCommand diffCommand("diff", "Compare two schedules op by op, and their figures\n\n  sluice diff "
-                                   "old.sluice "
-                                   "new.sluice\n  sluice diff main.csv branch.csv --figures-only --tolerance "
-                                   "1%\n");
+cl::SubCommand diffCommand("diff",
+                           "Compare two schedules op by op, and their figures\n\n  sluice diff old.sluice "
+                           "new.sluice\n  sluice diff main.csv branch.csv --figures-only --tolerance "
+                           "1%\n");
 cl::SubCommand exportCommand("export", "Write a schedule in another system's format\n\n  sluice export json "
                                        "pipeline.sluice -o pipeline.json\n");
 cl::SubCommand listCommand("list",
                            "Show the schedules of the library, or one of them\n\n  sluice list zbv -D "
                            "P=8 -D M=32\n");
-cl::SubCommand initCommand("init", "Write a file to start from\n\n  sluice init --schedule zbv -o "
-                                   "pipeline.sluice\n  sluice init --megatron "
-                                   "'--pipeline-model-parallel-size 4 "
-                                   "--num-layers 32 --micro-batch-size 1 --global-batch-size 64'\n");
+cl::SubCommand initCommand("init",
+                           "Write a file to start from\n\n  sluice init --schedule zbv -o "
+                           "pipeline.sluice\n  sluice init --megatron '--pipeline-model-parallel-size 4 "
+                           "--num-layers 32 --micro-batch-size 1 --global-batch-size 64'\n");
 } // namespace sluice::tool
 
 /// Words of the contract's command line that have no meaning yet.
@@ -74,16 +73,14 @@ static ExitCode dispatch() {
   llvm::outs() << "sluice " SLUICE_VERSION ": pipeline schedules, checked, simulated and executed\n\n"
                   "  sluice list             the schedules of the library\n"
                   "  sluice init             a file to start from\n"
-                  "  sluice check FILE       find what is wrong with it; try "
-                  "this first\n"
+                  "  sluice check FILE       find what is wrong with it; try this first\n"
                   "  sluice simulate FILE    timeline, bubble and memory\n"
                   "  sluice generate cpp FILE -o DIR\n"
                   "                          the C++ executor\n"
                   "  sluice dump ir FILE     what the compiler sees\n"
                   "  sluice import FORMAT FILE, sluice export FORMAT FILE\n"
                   "                          other systems' formats\n"
-                  "  sluice diff OLD NEW     the first op that differs on each "
-                  "device, and the figures\n"
+                  "  sluice diff OLD NEW     the first op that differs on each device, and the figures\n"
                   "  sluice queue FILE       the queue lab\n"
                   "  sluice explain RULE     what a rule means\n\n"
                   "Each takes --help.\n";
@@ -100,9 +97,9 @@ int main(int argc, char **argv) {
   if (argc > 1 && argv[1][0] != '-' &&
       llvm::none_of(cl::getRegisteredSubcommands(),
                     [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
-    return usageError(std::string("there is no command \"") + argv[1] +
-                      "\": check, simulate, generate, dump, queue, explain, "
-                      "import, export or diff");
+    return usageError(
+        std::string("there is no command \"") + argv[1] +
+        "\": check, simulate, generate, dump, queue, explain, import, export, diff, list or init");
   if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
                                    &llvm::errs()))
     return Usage;
