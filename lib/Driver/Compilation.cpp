@@ -1,6 +1,7 @@
 #include "Driver/Compilation.h"
 
 #include "Elaborate/Costs.h"
+#include "Passes/Tighten.h"
 #include "Syntax/Parse.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -101,6 +102,8 @@ bool Compilation::setParameters(llvm::ArrayRef<CheckedParam> params, const Setti
 
 /// Follows `schedule main = c ? f(...) : g(...)` to the template and sets its parameters.
 bool Compilation::instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator) {
+  // The schedule itself is found further in, and passes apply from the inside out.
+  instance.tightened.insert(instance.tightened.begin(), use.tightened.begin(), use.tightened.end());
   if (use.condition != noNode) {
     auto condition = evaluator.evalBoolean(use.condition, "the condition");
     return condition && instantiate(instance, use.branches[*condition ? 0 : 1], evaluator);
@@ -187,12 +190,37 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
     visit(instance);
 }
 
+static void cannotTighten(const Program &program, OpId op, Span pass, Diagnostics &diagnostics) {
+  const Op &found = program.ops[op];
+  const char *suffix = found.has(KeepInput)                                    ? " keep input"
+                       : found.has(KeepNothing)                                ? " keep nothing"
+                       : found.has(OverlapFirst) || found.has(OverlapFollower) ? " in an overlap"
+                                                                               : "";
+  Finding &finding = diagnostics.report(
+      Rule::WrongArguments, program.spanOf(op),
+      {{"what",
+        fmt::format("tighten moves forwards, backwards and their halves, found {}{}", str(found), suffix)}});
+  finding.device = program.deviceOf(op);
+  finding.op = str(program.ops[op]);
+  finding.notes.push_back({"tightened here", pass, {}, {}});
+  finding.fix.message = "leave out tighten";
+}
+
 void Compilation::compile(Instance &instance, const CompileOptions &options, Depth depth,
                           Evaluator &evaluator) {
   Diagnostics &diagnostics = evaluator.diagnostics;
   size_t before = diagnostics.findings().size();
   auto failed = [&] { return hasErrorSince(diagnostics, before); };
-  auto program = elaborate(*instance.schedule, evaluator, sources, options.elaborate);
+  std::vector<int64_t> slots;
+  auto program = elaborate(*instance.schedule, evaluator, sources, options.elaborate,
+                           instance.tightened.empty() ? nullptr : &slots);
+  for (size_t i = 0; i < instance.tightened.size() && program; ++i) {
+    Tightened tightened = tighten(*program, slots);
+    slots.clear(); // they were those of the first
+    if (!tightened.program)
+      cannotTighten(*program, tightened.unsuited, instance.tightened[i], diagnostics);
+    program = std::move(tightened.program);
+  }
   if (!program || failed())
     return;
   instance.program = std::move(*program);

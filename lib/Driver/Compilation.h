@@ -39,7 +39,7 @@ struct Instance {
   const CheckedSchedule *schedule = nullptr; ///< The template, where the schedule derives from one.
   /// The schedule as declared and what it derives from, down to that template.
   std::vector<const CheckedSchedule *> uses;
-  bool isTightened = false; ///< By `tighten`.
+  std::vector<Span> tightened; ///< Each `tighten` that was applied, in this order.
   bool isCompiled = false;  ///< Program and costs are there.
   Program program;
   std::unique_ptr<ProgramIndex> index;

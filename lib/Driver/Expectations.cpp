@@ -20,14 +20,14 @@ public:
       : instance(instance), evaluator(evaluator), sources(sources), code(evaluator.checked().code),
         diagnostics(evaluator.diagnostics), balanced(balancedCosts(instance.costs)) {}
 
-  void check(const CheckedExpected &item, const std::string &schedule) {
+  void check(const CheckedExpected &item, const CheckedExpect &block) {
     if (!item.models.empty())
       return checkDeadlockFree(item);
     if (!instance.figures)
       return;
     std::vector<Rational> values;
     if (item.range ? checkRange(item, values) : !isAsked(item) || compare(item, 0, values))
-      state(item, schedule, std::move(values));
+      state(item, block, std::move(values));
   }
 
   Value figure(llvm::StringRef name, llvm::ArrayRef<Value> arguments, Span span) {
@@ -130,14 +130,33 @@ private:
     return findFigure(code.texts[code.nodes[node.a].a]);
   }
 
+  /// A number alone is a value looked up, not a form.
+  bool isConstant(NodeId id) const {
+    const Node &node = code.nodes[id];
+    switch (node.op) {
+    case NodeOp::Constant:
+      return true;
+    case NodeOp::Negate:
+      return isConstant(node.a);
+    case NodeOp::Add:
+    case NodeOp::Subtract:
+    case NodeOp::Multiply:
+    case NodeOp::Divide:
+      return isConstant(node.a) && isConstant(node.b);
+    default:
+      return false;
+    }
+  }
+
   /// An equation that holds is a closed form.
-  void state(const CheckedExpected &item, const std::string &schedule, std::vector<Rational> values) {
+  void state(const CheckedExpected &item, const CheckedExpect &block, std::vector<Rational> values) {
     const FigureInfo *figure = equated(item);
-    if (!figure || values.empty())
+    if (!figure || values.empty() || isConstant(code.nodes[item.comparison].b))
       return;
     Location at = sources.locate(item.span.begin);
-    instance.figures->closed.stated.push_back(
-        {figure->name.str(), formulaText(item), std::move(values), schedule, at.file.str(), at.line});
+    instance.figures->closed.stated.push_back({figure->name.str(), formulaText(item), std::move(values),
+                                               evaluator.checked().schedules[block.schedule].name,
+                                               at.file.str(), at.line, block.isImported});
   }
 
   /// As written, in one line and without its condition.
@@ -165,7 +184,7 @@ private:
     if (name == "balanced")
       return Value::boolean(balanced.has_value());
     if (name == "tightened")
-      return Value::boolean(instance.isTightened);
+      return Value::boolean(!instance.tightened.empty());
     if (!balanced || (name.starts_with("backward_") && !balanced->hasHalves)) {
       Finding &finding = diagnostics.report(
           Rule::ValueMissing, span,
@@ -342,7 +361,7 @@ void checkExpectations(Instance &instance, Evaluator &evaluator, const SourceMan
   for (const CheckedExpect &expect : file.expects)
     if (speaksOf(expect, file, instance, withImported))
       for (const CheckedExpected &item : expect.items)
-        checker.check(item, file.schedules[expect.schedule].name);
+        checker.check(item, expect);
   evaluator.figure = nullptr;
 }
 

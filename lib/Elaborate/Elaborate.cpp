@@ -23,7 +23,8 @@ Elaborator::Elaborator(const CheckedSchedule &schedule, Evaluator &evaluator, co
   brokenSites.resize(static_cast<unsigned>(schedule.sites.size()));
 }
 
-std::optional<Program> Elaborator::run() {
+std::optional<Program> Elaborator::run(std::vector<int64_t> *slots) {
+  slotsWanted = slots;
   size_t findingsBefore = diagnostics.findings().size();
   if (!evaluateSplits() || !evaluateVersions() || (schedule.table && !readTable()))
     return std::nullopt;
@@ -58,6 +59,8 @@ std::optional<Program> Elaborator::run() {
   for (size_t i = findingsBefore; i < diagnostics.findings().size(); ++i)
     if (diagnostics.findings()[i].severity == Severity::Error)
       return std::nullopt;
+  if (slotsWanted && schedule.timetable)
+    slotsWanted->resize(program.size());
   return std::move(program);
 }
 
@@ -171,8 +174,9 @@ void Elaborator::noteOthers(llvm::ArrayRef<uint32_t> devices) {
 }
 
 std::optional<Program> elaborate(const CheckedSchedule &schedule, Evaluator &evaluator,
-                                 const SourceManager &sources, const ElaborateOptions &options) {
-  return Elaborator(schedule, evaluator, sources, options).run();
+                                 const SourceManager &sources, const ElaborateOptions &options,
+                                 std::vector<int64_t> *slots) {
+  return Elaborator(schedule, evaluator, sources, options).run(slots);
 }
 
 } // namespace sluice

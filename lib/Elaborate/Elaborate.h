@@ -13,8 +13,10 @@ struct ElaborateOptions {
 };
 
 /// The schedule's parameters are set in `evaluator` and its steps have run. Reports 105, 106, 110-113,
-/// 704 and 80x; returns nothing if there was an error.
+/// 704 and 80x; returns nothing if there was an error. `slots`, if asked for, gets the slot of each op of a
+/// timetable, fills included, and 0 for each op behind it; it is empty for other forms of a schedule.
 std::optional<Program> elaborate(const CheckedSchedule &schedule, Evaluator &evaluator,
-                                 const SourceManager &sources, const ElaborateOptions &options);
+                                 const SourceManager &sources, const ElaborateOptions &options,
+                                 std::vector<int64_t> *slots = nullptr);
 
 } // namespace sluice

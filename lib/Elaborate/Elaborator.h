@@ -19,7 +19,7 @@ public:
   Elaborator(const CheckedSchedule &schedule, Evaluator &evaluator, const SourceManager &sources,
              const ElaborateOptions &options);
   /// The whole of it; see elaborate().
-  std::optional<Program> run();
+  std::optional<Program> run(std::vector<int64_t> *slots);
 
 private:
   // Table.cpp: reads the table, and if no `place` line does, fills sizes and placement from it.
@@ -45,7 +45,8 @@ private:
   void fill(const CheckedOp &op);
   void checkSlots();
   void emitTimetable();
-  bool fillSlot();
+  bool fillSlot(int64_t slot);
+  void noteSlot(int64_t slot);
 
   // ScheduleSettings.cpp: sequence_splits, versions and buffer.
   bool evaluateSplits();
@@ -134,6 +135,7 @@ private:
   llvm::DenseMap<uint32_t, uint32_t> slotVersions; ///< Named versions of slotOps.
   std::vector<FillLine> fillLines;
   size_t nextEntry = 0;
+  std::vector<int64_t> *slotsWanted = nullptr;  ///< Gets the slot of each op of the timetable.
   bool collecting = false;                      ///< Inside `at`: ops go to slotOps instead of a program.
   std::vector<const CheckedDevice *> programOf; ///< Per device.
 };

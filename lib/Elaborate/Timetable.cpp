@@ -95,7 +95,7 @@ void Elaborator::checkSlots() {
 }
 
 /// Emits what the first fill line with something pending gives; false if nothing is.
-bool Elaborator::fillSlot() {
+bool Elaborator::fillSlot(int64_t slot) {
   for (const FillLine &line : fillLines) {
     if (line.stage >= 0 && localOf[static_cast<size_t>(line.stage)] == ~0u)
       continue;
@@ -105,12 +105,20 @@ bool Elaborator::fillSlot() {
       continue;
     for (OpId id = before; id < program.size(); ++id)
       program.frameOf[id] = line.frame;
+    noteSlot(slot);
     return true;
   }
   return false;
 }
 
+/// The ops made since the last call stand in this slot.
+void Elaborator::noteSlot(int64_t slot) {
+  if (slotsWanted)
+    slotsWanted->resize(program.size(), slot);
+}
+
 void Elaborator::emitTimetable() {
+  noteSlot(0); // of what the device before runs behind its timetable
   // Entries are sorted by device, and devices come in order.
   while (nextEntry < entries.size() && entries[nextEntry].device < device)
     ++nextEntry;
@@ -120,18 +128,19 @@ void Elaborator::emitTimetable() {
     const Entry &entry = entries[nextEntry];
     // Nothing becomes pending inside a gap, so it is left as soon as nothing is.
     for (; !first && slot < entry.slot && !fillLines.empty(); ++slot)
-      if (!fillSlot())
+      if (!fillSlot(slot))
         break;
     for (uint32_t i = entry.first; i < entry.first + entry.count; ++i) {
       if (auto version = slotVersions.find(i); version != slotVersions.end())
         namedVersion = version->second;
       emit(slotOps[i], entry.site, entry.frame);
     }
+    noteSlot(entry.slot);
     slot = entry.slot + 1;
     first = false;
   }
-  while (!stopped && fillSlot()) {
-  }
+  while (!stopped && fillSlot(slot))
+    ++slot;
 }
 
 } // namespace sluice

@@ -111,12 +111,12 @@ private:
       if (isKnown) {
         const std::string order = fmt::format("{} with P = {}, M = {}, known by its ops", closed.order,
                                               program.stages, program.microbatches);
-        form("overhead_ratio == (P - 1) / M", percentText(*closed.overheadRatio), order);
-        form("idle_fraction == (P - 1) / (M + P - 1)", percentText(*closed.idleFraction), "the same");
+        form(knownForms[0], percentText(*closed.overheadRatio), order);
+        form(knownForms[1], percentText(*closed.idleFraction), "the same");
       }
       for (const StatedForm &stated : closed.stated)
-        form(stated.formula, valuesOf(stated),
-             fmt::format("{}, {}:{}", stated.schedule, stated.file, stated.line));
+        if (!isKnown || !isOfKnownOrders(stated.formula))
+          form(stated.formula, valuesOf(stated), placeOf(stated));
     }
     if (isKnown)
       return;
@@ -127,12 +127,22 @@ private:
     for (const FailedAssumption &failed : closed.failed)
       out += fmt::format("    {}{}\n", failed.message, lineOf(failed.span));
   }
+  static constexpr const char *knownForms[] = {"overhead_ratio == (P - 1) / M",
+                                               "idle_fraction == (P - 1) / (M + P - 1)"};
+  static bool isOfKnownOrders(const std::string &formula) { return llvm::is_contained(knownForms, formula); }
+  /// `line 12` of the file itself, `std/zb_h1.sluice:30` of one it imports.
+  std::string placeOf(const StatedForm &stated) const {
+    return stated.isImported ? fmt::format("{}:{}", stated.file, stated.line)
+                             : fmt::format("line {}", stated.line);
+  }
+  /// In one line where that fits a window, else in two.
   void form(const std::string &formula, const std::string &value, const std::string &source) {
-    out += fmt::format("    {}: {} ({})\n", formula, value, source);
+    const bool fits = formula.size() + value.size() + source.size() <= 91;
+    out += fmt::format("    {}:{}{} ({})\n", formula, fits ? " " : "\n      ", value, source);
   }
   /// Values of a range beside each other; of many the first ones.
   std::string valuesOf(const StatedForm &stated) const {
-    static constexpr size_t most = 16;
+    static constexpr size_t most = 8;
     std::vector<std::string> values;
     for (size_t i = 0; i < stated.values.size() && i < most; ++i)
       values.push_back(inItsUnit(stated.figure, stated.values[i]));

@@ -60,7 +60,12 @@ CheckedSchedule::Use Analyzer::use(const ast::Expr &expr) {
   }
   Entry *entry = lookUp(expr.text);
   if (!entry && expr.text == "tighten") {
-    notYet(expr.span, "the pass `tighten`");
+    if (expr.children.size() != 1) {
+      wrongCount(expr, "one schedule");
+      return use;
+    }
+    use = this->use(*expr.children[0]);
+    use.tightened.push_back(expr.span);
     return use;
   }
   if (!entry || entry->kind != Entry::Kind::Schedule) {

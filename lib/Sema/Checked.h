@@ -47,12 +47,14 @@ struct CheckedSetting {
   bool isBeingEvaluated = false;
 };
 
-/// Settings of one block by name; a `link` block's settings lie under `link.latency` and so on.
+/// Settings of one block by name; a `link` block's settings lie under `link.latency` and so on, a `layer`
+/// block's likewise, and the ends of `layers(s)` under `layers.first` and `layers.last`.
 struct CheckedBlock {
   Span span;
   std::optional<std::string> name;
   std::map<std::string, uint32_t> settings; ///< Into CheckedFile::settings.
   std::vector<SlotId> linkParameters;       ///< `link(a, b)`: slots of a and b.
+  std::vector<std::string> layerSums;       ///< Settings of a model that are sums over layers.
 };
 
 /// How an op names its microbatch.
@@ -134,6 +136,7 @@ struct CheckedSchedule {
   struct Use {
     NodeId condition = noNode; ///< Conditional: then uses[0], else uses[1].
     std::vector<Use> branches;
+    std::vector<Span> tightened; ///< Each `tighten` that takes this, the innermost first.
     uint32_t schedule = 0;                              ///< Into CheckedFile::schedules.
     std::vector<std::pair<uint32_t, NodeId>> arguments; ///< Parameter index, value.
     Span span;

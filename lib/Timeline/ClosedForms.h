@@ -23,6 +23,7 @@ struct StatedForm {
   std::vector<Rational> values; ///< In ticks, nanoseconds or bytes; one for each value of a range.
   std::string schedule, file;   ///< What it speaks of, and where.
   uint32_t line = 0;
+  bool isImported = false; ///< Not by the file itself.
 };
 
 struct ClosedForms {
