@@ -333,9 +333,11 @@ private:
       const char *p = at + 1;
       while (p < end && *p != ')' && *p != '(' && *p != ':')
         ++p;
-      if (p == end || *p != ')')
+      if (p == end || *p != ')') {
+        const bool isClosed = llvm::StringRef(p, static_cast<size_t>(end - p)).contains(')');
         return expected(from, from + 1, "\")\" for this bracket",
-                        p == end ? "the end of the table" : fmt::format("\"{}\"", *p));
+                        isClosed ? fmt::format("\"{}\"", *p) : "the end of the table");
+      }
       at = p;
     }
     while (at < end && !isBlank(*at) && *at != ';' && !isComment(at, end))

@@ -115,7 +115,7 @@ private:
 
   bool step(uint32_t d) {
     const OpId first = at[d], end = std::max(program.postedEnd(first), program.groupEnd(first));
-    if (!std::exchange(hasPosted[d], true))
+    if (!std::exchange(hasPosted[d], 1))
       for (OpId id = first; id < end; ++id)
         post(d, program.ops[id]);
     for (OpId id = first; id < end; ++id)
@@ -124,7 +124,7 @@ private:
     for (OpId id = first; id < end; ++id)
       made.insert(result(program.ops[id]));
     at[d] = end;
-    hasPosted[d] = false;
+    hasPosted[d] = 0;
     return true;
   }
   static Value result(const Op &op) {
@@ -165,7 +165,7 @@ private:
 
   const Program &program;
   std::vector<OpId> at;
-  std::vector<bool> hasPosted;
+  std::vector<char> hasPosted; // of the statement where each device stands
   std::map<Channel, std::vector<Value>> sends, receives;
   std::map<std::pair<uint32_t, Value>, std::pair<Channel, size_t>> slotOf;
   std::set<Value> made;

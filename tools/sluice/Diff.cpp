@@ -138,7 +138,8 @@ ExitCode runDiff() {
   } else {
     for (const Difference &difference : differences)
       print((&difference == &differences.front() ? "" : "\n") +
-            differenceText(difference, before.session.sources, after.session.sources, !figuresOnly));
+            differenceText(difference, before.session.sources, after.session.sources, paths[0], paths[1],
+                           !figuresOnly));
   }
   for (const std::string &line : alone)
     llvm::errs() << "sluice: " << line << '\n';

@@ -66,12 +66,10 @@ Difference compare(const Instance &before, const Instance &after) {
   return difference;
 }
 
-static std::string titleOf(const Instance &instance, const SourceManager &sources) {
+static std::string titleOf(const Instance &instance, const std::string &path) {
   std::string parameters = instance.parameterText();
-  std::string text = instance.name + (parameters.empty() ? "" : " at " + parameters);
-  if (instance.program.span.isValid())
-    text += fmt::format(" ({})", sources.locate(instance.program.span.begin).file.str());
-  return text;
+  return fmt::format("{}{}{} ({})", instance.name, parameters.empty() ? "" : " at ", parameters,
+                     path == "-" ? "<stdin>" : path);
 }
 
 static std::string placeOf(const Program &program, OpId op, const SourceManager &sources) {
@@ -118,9 +116,10 @@ static std::string changeText(const FigureChange &change) {
 }
 
 std::string differenceText(const Difference &difference, const SourceManager &oldSources,
-                           const SourceManager &newSources, bool withOps) {
+                           const SourceManager &newSources, const std::string &oldPath,
+                           const std::string &newPath, bool withOps) {
   const Instance &before = *difference.before, &after = *difference.after;
-  std::string out = fmt::format("{}\n{}\n\n", titleOf(before, oldSources), titleOf(after, newSources));
+  std::string out = fmt::format("{}\n{}\n\n", titleOf(before, oldPath), titleOf(after, newPath));
   if (withOps) {
     constexpr size_t mostDevices = 32;
     for (const OpDifference &op : llvm::ArrayRef(difference.ops).take_front(mostDevices))

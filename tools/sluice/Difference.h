@@ -42,9 +42,10 @@ struct Difference {
 
 Difference compare(const Instance &before, const Instance &after);
 
-/// For people, ended by '\n'. Ops only if `withOps`.
+/// For people, ended by '\n'; the paths are what the files were called by. Ops only if `withOps`.
 std::string differenceText(const Difference &difference, const SourceManager &oldSources,
-                           const SourceManager &newSources, bool withOps);
+                           const SourceManager &newSources, const std::string &oldPath,
+                           const std::string &newPath, bool withOps);
 /// The document of `--format json`, ended by '\n'; the same bytes for the same input.
 std::string differenceJson(llvm::ArrayRef<Difference> differences, const SourceManager &oldSources,
                            const SourceManager &newSources);
