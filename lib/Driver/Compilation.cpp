@@ -19,6 +19,8 @@ std::string Instance::parameterText() const {
 }
 
 bool Compilation::load(Span text, Diagnostics &diagnostics) {
+  if (const Format *format = loader.formatOf(text))
+    return loadFormatted(*format, text, diagnostics);
   ast = parse(sources, text, diagnostics);
   if (!ast)
     return false;
@@ -26,7 +28,19 @@ bool Compilation::load(Span text, Diagnostics &diagnostics) {
   return !diagnostics.hasErrors();
 }
 
+bool Compilation::loadFormatted(const Format &format, Span text, Diagnostics &diagnostics) {
+  formatted = format.read(sources, text, {}, diagnostics, lost_);
+  file.emplace();
+  file->name = sources.locate(text.begin).file.str();
+  return formatted.has_value();
+}
+
 std::vector<std::string> Compilation::schedules(const CompileOptions &options, const Setting &setting) const {
+  if (formatted) {
+    const std::string &name = formatted->program.name;
+    return options.schedule.empty() || options.schedule == name ? std::vector{name}
+                                                                : std::vector<std::string>();
+  }
   auto hasValue = [&](const CheckedParam &param) {
     return param.value != noNode ||
            llvm::any_of(setting, [&](const Definition &d) { return d.name == param.name; });
@@ -231,6 +245,15 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
   instance.costs = std::move(*costs);
   if (instance.program.isExplicit)
     instance.costs.communication = "explicit";
+  judge(instance, options, depth, evaluator);
+}
+
+/// What follows once program and costs are there.
+void Compilation::judge(Instance &instance, const CompileOptions &options, Depth depth,
+                        Evaluator &evaluator) {
+  Diagnostics &diagnostics = evaluator.diagnostics;
+  size_t before = diagnostics.findings().size();
+  auto failed = [&] { return hasErrorSince(diagnostics, before); };
   if (!options.transport.empty())
     instance.costs.transport = options.transport;
   instance.isCompiled = true;
@@ -261,6 +284,8 @@ void Compilation::run(const Setting &setting, const CompileOptions &options, Dep
       diagnostics.allow(allow.rule, "", allow.span, /*mayBeUnused=*/!options.schedule.empty());
   Evaluator evaluator(*file, diagnostics);
   evaluator.limitWork(options.elaborate.maxOps);
+  if (formatted)
+    return runFormatted(options, depth, evaluator, visit);
   diagnostics.setSchedule("");
   if (!setParameters(file->params, setting, evaluator))
     return;
@@ -272,6 +297,20 @@ void Compilation::run(const Setting &setting, const CompileOptions &options, Dep
       if (schedule.name == name)
         runSchedule(schedule, setting, options, depth, evaluator, visit);
   diagnostics.setSchedule("");
+}
+
+void Compilation::runFormatted(const CompileOptions &options, Depth depth, Evaluator &evaluator,
+                               const std::function<void(Instance &)> &visit) {
+  if (schedules(options, {}).empty())
+    return;
+  Instance instance;
+  instance.name = formatted->program.name;
+  instance.program = formatted->program;
+  instance.costs = formatted->costs;
+  evaluator.diagnostics.setSchedule(instance.name);
+  judge(instance, options, depth, evaluator);
+  visit(instance);
+  evaluator.diagnostics.setSchedule("");
 }
 
 void Compilation::runQueues(const Setting &setting, Diagnostics &diagnostics,

@@ -56,7 +56,8 @@ class Compilation {
 public:
   Compilation(SourceManager &sources, FileLoader &loader) : sources(sources), loader(loader) {}
 
-  /// Parses and analyzes; `text` is in the source manager. False if there were errors.
+  /// Parses and analyzes, or reads another format; `text` is in the source manager. False if there were
+  /// errors.
   bool load(Span text, Diagnostics &diagnostics);
 
   /// Names of the schedules that would run with these values, in order.
@@ -75,6 +76,10 @@ public:
   void runQueues(const Setting &setting, Diagnostics &diagnostics,
                  const std::function<void(const CheckedBlock &, Evaluator &)> &visit);
 
+  /// What the format of the file said and a schedule cannot hold.
+  const std::vector<std::string> &lost() const { return lost_; }
+  /// Where a file in another format says that it comes from; empty for schedule files.
+  std::string source() const { return formatted ? formatted->source : ""; }
   bool hasTree() const { return ast.has_value(); }
   const ast::File &tree() const { return *ast; }
   const CheckedFile &checked() const { return *file; }
@@ -89,11 +94,18 @@ private:
                Evaluator &evaluator);
   bool instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator);
   void compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
+  void judge(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
+  bool loadFormatted(const Format &format, Span text, Diagnostics &diagnostics);
+  void runFormatted(const CompileOptions &options, Depth depth, Evaluator &evaluator,
+                    const std::function<void(Instance &)> &visit);
 
   SourceManager &sources;
   FileLoader &loader;
   std::optional<ast::File> ast;
   std::optional<CheckedFile> file;
+  /// The schedule of a file in another format; `file` is empty then.
+  std::optional<FormattedSchedule> formatted;
+  std::vector<std::string> lost_;
 };
 
 /// Checks what `expect` says of this instance (901, 902, 102, 115); `figures` may be null if a finding

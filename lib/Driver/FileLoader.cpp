@@ -36,11 +36,23 @@ FileLoader::Result FileLoader::open(const std::string &path) {
 
 FileLoader::Result FileLoader::openSchedule(const std::string &path) {
   Result file = open(path);
-  if (!file.error.empty() || !(path == "-" ? isCsvText(sources.text(file.text)) : isCsvFile(path)))
+  if (!file.error.empty())
+    return file;
+  const bool isNamed = llvm::StringRef(path).ends_with(".sluice") || isCsvFile(path);
+  if (const Format *format = input && !isNamed ? input : formatOfFile(path)) {
+    formats[file.text.begin] = format;
+    return file;
+  }
+  if (!(path == "-" ? isCsvText(sources.text(file.text)) : isCsvFile(path)))
     return file;
   std::string name = fmt::format("<parameters of {}>", path == "-" ? "<stdin>" : path);
   tables[name] = file.text;
   return add(name, scheduleOfCsv(path));
+}
+
+const Format *FileLoader::formatOf(Span text) const {
+  auto found = formats.find(text.begin);
+  return found == formats.end() ? nullptr : found->second;
 }
 
 FileLoader::Result FileLoader::read(llvm::StringRef path, llvm::StringRef from) {

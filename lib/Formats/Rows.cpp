@@ -1,5 +1,6 @@
 #include "Formats/Rows.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -9,6 +10,9 @@
 namespace sluice {
 
 namespace {
+
+/// Ways through the pipeline that are kept to complete others by; bidirectional ones have two.
+constexpr size_t maxExamples = 16;
 
 class RowsReader {
 public:
@@ -95,19 +99,42 @@ private:
         if (device == noDevice)
           device = d;
       }
-    std::vector<uint32_t> row(program.stages);
+    std::vector<std::vector<uint32_t>> known(program.microbatches), whole;
     for (uint32_t m = 0; m < program.microbatches; ++m) {
       for (uint32_t s = 0; s < program.stages; ++s) {
         const size_t pair = static_cast<size_t>(m) * program.stages + s;
-        row[s] = forwardOf[pair] != noDevice    ? forwardOf[pair]
-                 : backwardOf[pair] != noDevice ? backwardOf[pair]
-                                                : homeOf[s];
-        if (row[s] == noDevice)
-          return misplaced(s);
+        known[m].push_back(forwardOf[pair] != noDevice ? forwardOf[pair] : backwardOf[pair]);
       }
+      if (whole.size() < maxExamples && !llvm::is_contained(known[m], noDevice) &&
+          !llvm::is_contained(whole, known[m]))
+        whole.push_back(known[m]);
+    }
+    for (std::vector<uint32_t> &row : known) {
+      if (!complete(row, whole, homeOf))
+        return false;
       program.placement.addMicrobatch(row);
     }
     program.placement.finish();
+    return true;
+  }
+  /// Fills in where pairs without an op would live: as for another microbatch that agrees with all that is
+  /// known, which goes the same way through the pipeline; else on the first device of the stage.
+  bool complete(std::vector<uint32_t> &row, llvm::ArrayRef<std::vector<uint32_t>> whole,
+                llvm::ArrayRef<uint32_t> homeOf) {
+    if (!llvm::is_contained(row, noDevice))
+      return true;
+    const std::vector<uint32_t> *example = llvm::find_if(whole, [&](const std::vector<uint32_t> &other) {
+      for (uint32_t s = 0; s < program.stages; ++s)
+        if (row[s] != noDevice && row[s] != other[s])
+          return false;
+      return true;
+    });
+    for (uint32_t s = 0; s < program.stages; ++s) {
+      if (row[s] == noDevice)
+        row[s] = example != whole.end() ? (*example)[s] : homeOf[s];
+      if (row[s] == noDevice)
+        return misplaced(s);
+    }
     return true;
   }
   bool misplaced(uint32_t stage) {

@@ -1,6 +1,7 @@
 // From rows of ops, one a device, to the IR: what all formats have in common that give an order and no
 // placement. A pair of stage and microbatch lives on the device that runs its forward; where that is
-// missing, on the one that runs its backward, or else on the first that runs anything of the stage.
+// missing, on the one that runs its backward. A pair without ops lives where another microbatch has it that
+// takes the same way otherwise, or else on the first device that runs anything of the stage.
 #pragma once
 
 #include "Formats/Format.h"

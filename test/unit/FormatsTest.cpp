@@ -356,6 +356,15 @@ TEST(OrderJson, PlacesByTheRows) {
   EXPECT_TRUE(schedule->costs.isDefault);
 }
 
+TEST(OrderJson, PlacesWhatIsMissingByTheOthers) {
+  // Microbatches 1 and 3 go the other way; stage 1 of microbatch 3 is missing, on device 0.
+  auto schedule = readBack(readJson, R"({"order": [["F0@0", "F1@1", "BW1@1", "BW0@0"],
+                                                   ["F1@0", "F0@1", "F3@0", "BW0@1", "BW1@0"]]})");
+  ASSERT_TRUE(schedule);
+  EXPECT_EQ(schedule->program.deviceOf(1, 3), 0u);
+  EXPECT_EQ(schedule->program.deviceOf(0, 2), 0u); // nothing of it is known
+}
+
 TEST(OrderJson, SaysWhereItIsBroken) {
   auto broken = [](const char *cell) {
     return findingsOf(readJson, std::string("{\"order\": [[\"F0@0\", ") + cell + "]]}");

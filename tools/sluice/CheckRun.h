@@ -37,7 +37,7 @@ private:
     std::string path, text;
   };
   SourceManager sources;
-  FileLoader loader{sources};
+  FileLoader loader{sources, inputFormat()};
   std::vector<Finding> findings;
   std::vector<CheckedInstance> checked;
   std::vector<Verdict> verdicts; ///< In words: `clean: …`.

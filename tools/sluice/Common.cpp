@@ -36,6 +36,20 @@ cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (defa
                          cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
                          cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand));
 
+static cl::opt<std::string>
+    inputName("input",
+              cl::desc("Format of the file where its name does not say it: megatron, deepspeed or json"),
+              cl::value_desc("FORMAT"), cl::sub(checkCommand), cl::sub(simulateCommand),
+              cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand), cl::sub(diffCommand));
+
+const Format *inputFormat() { return findFormat(inputName); }
+ExitCode checkInput() {
+  const Format *format = inputFormat();
+  return inputName.empty() || (format && format->read)
+             ? Clean
+             : usageError("--input: " + noSuchFormat(inputName, /*read=*/true));
+}
+
 static bool hasColors(int descriptor) {
   const char *noColor = std::getenv("NO_COLOR");
   if (noColor && *noColor)
@@ -63,8 +77,7 @@ ExitCode usageError(const std::string &message) {
 
 void print(llvm::StringRef text) { llvm::outs() << text; }
 
-/// An error that is left in a stream would end the program when the stream
-/// does.
+/// An error that is left in a stream would end the program when the stream does.
 static ExitCode takeError(llvm::raw_fd_ostream &stream, llvm::StringRef name) {
   std::error_code error = stream.error();
   stream.clear_error();
@@ -131,8 +144,7 @@ bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings
     usageError(compilation.checked().name + " declares no schedule");
   else
     usageError(compilation.checked().name +
-               " declares no schedule with values for all its parameters; name "
-               "one with --schedule: " +
+               " declares no schedule with values for all its parameters; name one with --schedule: " +
                llvm::join(names, ", "));
   return false;
 }
@@ -157,6 +169,7 @@ ExitCode Session::open(const std::string &path) {
     return usageError("cannot read " + path + ": " + file.error);
   if (!compilation.load(file.text, diagnostics))
     return finish();
+  printLost(compilation.lost());
   return checkNames(compilation, settings, options) ? Clean : Usage;
 }
 
@@ -164,8 +177,7 @@ ExitCode Session::openSingle(const std::string &path) {
   if (ExitCode code = open(path); code != Clean)
     return code;
   if (settings.size() != 1)
-    return usageError("this command takes one value for each parameter; "
-                      "`sluice check` takes several");
+    return usageError("this command takes one value for each parameter; `sluice check` takes several");
   return Clean;
 }
 

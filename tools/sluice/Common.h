@@ -11,7 +11,7 @@ enum ExitCode : int { Clean = 0, Findings = 1, Usage = 2, Fault = 3 };
 
 /// Options that many commands take.
 extern llvm::cl::SubCommand checkCommand, simulateCommand, generateCommand, dumpCommand, queueCommand,
-    explainCommand, importCommand, exportCommand, diffCommand;
+    explainCommand, importCommand, exportCommand, diffCommand, listCommand, initCommand;
 extern llvm::cl::list<std::string> definitions;
 extern llvm::cl::opt<std::string> scheduleName, transportName;
 extern llvm::cl::opt<uint64_t> maxOps;
@@ -24,14 +24,19 @@ ExitCode runQueue();
 ExitCode runExplain();
 ExitCode runImport();
 ExitCode runExport();
+ExitCode runDiff();
 ExitCode runList();
 ExitCode runInit();
-ExitCode runDiff();
+
+/// The format that `--input` names; null without it. `checkInput` has made sure that there is one.
+const Format *inputFormat();
+/// Usage if `--input` names no format that is read.
+ExitCode checkInput();
 
 /// One file of the command line, its settings, and the findings so far.
 struct Session {
   SourceManager sources;
-  FileLoader loader{sources};
+  FileLoader loader{sources, inputFormat()};
   Compilation compilation{sources, loader};
   Diagnostics diagnostics;
   std::vector<Setting> settings;

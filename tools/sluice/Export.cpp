@@ -121,8 +121,10 @@ ExitCode runExport() {
   session.compilation.run(session.settings[0], session.options, Compilation::Depth::Elaborate,
                           session.diagnostics, [&](Instance &instance) {
                             std::string parameters = instance.parameterText();
-                            schedule = {std::move(instance.program), std::move(instance.costs),
-                                        instance.name + (parameters.empty() ? "" : " at " + parameters)};
+                            std::string source = session.compilation.source();
+                            if (source.empty())
+                              source = instance.name + (parameters.empty() ? "" : " at " + parameters);
+                            schedule = {std::move(instance.program), std::move(instance.costs), source};
                           });
   ExitCode code = session.finish();
   if (!schedule || code != Clean)

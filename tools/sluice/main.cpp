@@ -103,6 +103,8 @@ int main(int argc, char **argv) {
   if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
                                    &llvm::errs()))
     return Usage;
+  if (ExitCode code = checkInput(); code != Clean)
+    return code;
   try {
     return finishOutput(dispatch());
   } catch (const std::exception &fault) {
