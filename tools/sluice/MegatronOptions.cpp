@@ -73,6 +73,9 @@ constexpr Option options[] = {{pipeline, Form::Count},
                               {"--bf16", Form::Flag},
                               {"--fp16", Form::Flag}};
 
+/// Of stage and microbatch: what a file to start from is simulated with.
+constexpr int64_t maxPairs = 10'000'000;
+
 /// As a shell splits a line: blanks, quotes of both kinds, backslashes before a character or line end.
 std::vector<std::string> splitWords(llvm::StringRef text) {
   std::vector<std::string> words;
@@ -247,8 +250,12 @@ private:
                             other.str()));
     if (has("--overlap-p2p-communication") && has(noOverlap))
       error(fmt::format("--overlap-p2p-communication and {} exclude each other", noOverlap.str()));
+    for (llvm::StringRef size : {"--tensor-model-parallel-size", "--context-parallel-size"})
+      if (count(size) > 65'536)
+        error(fmt::format("{} {}: at most 65536", size.str(), count(size)));
     recomputeWords();
-    world();
+    if (errors.empty())
+      world();
   }
 
   void recomputeWords() {
@@ -519,8 +526,12 @@ private:
                           ? fmt::format("{} {} / ({} {} x {} replicas)", globalFlag.str(), job.batch,
                                         microFlag.str(), job.microbatchSize, job.replicas)
                           : globalFlag.str() + " is not given: one microbatch";
-    if (job.microbatches > 1'000'000)
-      error(fmt::format("{} microbatches are too many to look at: at most a million", job.microbatches));
+    const int64_t stages = job.devices * job.chunks;
+    if (job.microbatches > maxPairs / stages)
+      error(
+          fmt::format("{} microbatches through {} stages are too many for one picture: at most {} in all; a "
+                      "smaller {} shows the same order",
+                      job.microbatches, stages, maxPairs, globalFlag.str()));
   }
 
   void interleaving() {

@@ -117,6 +117,8 @@ ExitCode runSimulate() {
   if (!pictures.empty())
     text = svg(pictures);
   ExitCode code = session.finish();
+  if (text.empty())
+    return code; // findings stand in the way
   if (output.empty()) {
     print(text);
     return code;
