@@ -1,8 +1,13 @@
 // Time per op of each step, for 1F1B on 64 devices. Items are ops; run tools/bench for the table.
 #include "Driver/Compilation.h"
 #include "Elaborate/Costs.h"
+#include "Formats/PytorchCsv.h"
+#include "Passes/LowerCommunication.h"
+#include "Passes/LowerReductions.h"
+#include "Passes/LowerSharding.h"
 #include "Syntax/Parse.h"
 
+#include <algorithm>
 #include <benchmark/benchmark.h>
 
 using namespace sluice;
@@ -107,12 +112,69 @@ void figures(benchmark::State &state) {
   countOps(state, *fixture.program);
 }
 
+template <CommunicationPlacement placement> void communication(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(lowerCommunication(*fixture.program, *fixture.index, placement));
+  countOps(state, *fixture.program);
+}
+void earlyCommunication(benchmark::State &state) { communication<CommunicationPlacement::Early>(state); }
+void lateCommunication(benchmark::State &state) { communication<CommunicationPlacement::JustInTime>(state); }
+
+void sharding(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(lowerSharding(*fixture.program));
+  countOps(state, *fixture.program);
+}
+
+void reductions(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(lowerReductions(*fixture.program));
+  countOps(state, *fixture.program);
+}
+
+/// Items are cells.
+template <bool withCommunication> void pytorchExport(benchmark::State &state) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  FormattedSchedule schedule{*fixture.program, *fixture.costs, {}};
+  size_t cells = 0;
+  for (auto _ : state) {
+    std::vector<std::string> lost;
+    std::string error;
+    auto text = writePytorchCsv(schedule, {.communication = withCommunication}, lost, error);
+    state.PauseTiming();
+    cells = static_cast<size_t>(
+        std::count_if(text->begin(), text->end(), [](char c) { return c == ',' || c == '\n'; }));
+    state.ResumeTiming();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(cells));
+  state.counters["cells"] = static_cast<double>(cells);
+}
+void exportCompute(benchmark::State &state) { pytorchExport<false>(state); }
+void exportComms(benchmark::State &state) { pytorchExport<true>(state); }
+
 #define SLUICE_STEP(step) BENCHMARK(step)->RangeMultiplier(8)->Range(16, 16384)->Unit(benchmark::kMillisecond)
 SLUICE_STEP(elaboration);
 SLUICE_STEP(indexing);
 SLUICE_STEP(verification);
 SLUICE_STEP(simulation);
 SLUICE_STEP(figures);
+
+// From M = 256 on, to compare with M = 16,384.
+#define SLUICE_PASS(step)                                                                                    \
+  BENCHMARK(step)->RangeMultiplier(8)->Range(256, 16384)->Unit(benchmark::kMillisecond)
+SLUICE_PASS(earlyCommunication);
+SLUICE_PASS(lateCommunication);
+SLUICE_PASS(sharding);
+SLUICE_PASS(reductions);
+SLUICE_PASS(exportCompute);
+SLUICE_PASS(exportComms);
 
 } // namespace
 
