@@ -240,5 +240,36 @@ TEST(PaperTables, FiguresOnProfiledTimes) {
     expectPrinted(compiled.figures->value("peak_activation")->toDouble() / compiled.program->stages, peak, 3);
     ++compared;
   }
-  EXPECT_EQ(compared, 4u * 7u);
+  EXPECT_EQ(compared, 4u * 9u);
+}
+
+TEST(PaperTables, BlocksOfControllableMemory) {
+  std::ifstream file(SLUICE_GOLDENS "/other_figures.txt");
+  unsigned compared = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string key, call;
+    uint32_t P = 0, M = 0;
+    double peak = 0, equal = 0, unequal = 0;
+    words >> key >> P >> M >> peak >> equal >> unequal;
+    std::getline(words >> std::ws, call);
+    if (key != "units")
+      continue;
+    SCOPED_TRACE(line);
+    for (const auto &[input, weight, expected] :
+         {std::tuple{10, 10, std::lround(equal * 10)}, std::tuple{12, 8, std::lround(unequal * 10)}}) {
+      Compiled compiled = compile(
+          fmt::format(
+              "model unit {{ forward = 10 ms; backward_input = {} ms; backward_weight = {} ms; }}\n{}", input,
+              weight, libraryText(P, M, call)),
+          Compilation::Depth::Figures);
+      ASSERT_TRUE(compiled.figures && !compiled.hasErrors()) << compiled.text;
+      // A unit is 10 ms, and a device works 6 M of them; an overhead of 1.8 units is 18 ms.
+      EXPECT_EQ(compiled.figures->valueInBaseUnits("makespan"),
+                Rational((int64_t(60) * M + expected) * 1'000'000));
+      expectPrinted(compiled.figures->value("peak_activation")->toDouble() / 2, peak, 3);
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 44u);
 }
