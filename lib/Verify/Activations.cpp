@@ -28,7 +28,7 @@ Activation afterForward(const Op &op) {
 class Walker {
 public:
   Walker(const Program &program, const CostModel &costs, bool skipMisplaced)
-      : program(program), costs(costs), skipMisplaced(skipMisplaced) {
+      : program(program), costs(costs), skipMisplaced(skipMisplaced), hasSplits(program.sequenceSplits > 1) {
     walk.states.resize(static_cast<size_t>(program.stages) * program.microbatches);
   }
   ActivationWalk run();
@@ -38,16 +38,21 @@ private:
   void overlap(OpId first, OpId end);
   void refuse(OpId id, PairState &state);
   void checkNeighbours(OpId id, const PairState *state);
+  void checkSplits(OpId id, const PairState *state);
   void fault(Rule rule, OpId id, Activation met = Activation::None, OpId other = noOp);
 
   const Program &program;
   const CostModel &costs;
-  const bool skipMisplaced;
+  const bool skipMisplaced, hasSplits;
   uint32_t device = 0;
   ActivationWalk walk;
 };
 
 } // namespace
+
+static bool makesGradient(const Op &op) {
+  return op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
+}
 
 void Walker::fault(Rule rule, OpId id, Activation met, OpId other) {
   const Op &op = program.ops[id];
@@ -85,7 +90,7 @@ void Walker::refuse(OpId id, PairState &state) {
 }
 
 /// Producers on this device must stand earlier in its program; those of other devices are a matter of
-/// the compute order. Splits of one microbatch share their device.
+/// the compute order.
 void Walker::checkNeighbours(OpId id, const PairState *state) {
   const Op &op = program.ops[id];
   const size_t row = program.microbatches;
@@ -94,16 +99,12 @@ void Walker::checkNeighbours(OpId id, const PairState *state) {
     if (op.stage > 0 && !state[-static_cast<ptrdiff_t>(row)].forwardRan &&
         program.deviceOf(op.stage - 1, op.microbatch) == device)
       fault(Rule::MissingInput, id);
-    else if (program.hasSplitBefore(op.microbatch) && !state[-1].forwardRan)
-      walk.faults.push_back({Rule::MissingInput, ofSplit, device, op.stage, op.microbatch, id, noOp});
     break;
   case OpKind::Backward:
   case OpKind::BackwardInput:
     if (op.stage + 1u < program.stages && !state[row].backwardRan &&
         program.deviceOf(op.stage + 1u, op.microbatch) == device)
       fault(Rule::MissingGradient, id);
-    else if (program.hasSplitBehind(op.microbatch) && !state[1].backwardRan)
-      walk.faults.push_back({Rule::MissingGradient, ofSplit, device, op.stage, op.microbatch, id, noOp});
     break;
   case OpKind::Recompute:
     if (costs.isRandom(op.stage) && !op.has(Replay))
@@ -114,6 +115,20 @@ void Walker::checkNeighbours(OpId id, const PairState *state) {
   }
 }
 
+/// Of a program with sequence splits: those of one microbatch share their device, and their order.
+void Walker::checkSplits(OpId id, const PairState *state) {
+  const Op &op = program.ops[id];
+  auto report = [&](Rule rule) {
+    const bool isReported = !walk.faults.empty() && walk.faults.back().op == id;
+    if (!isReported) // a neighbouring stage is blamed before a split
+      walk.faults.push_back({rule, ofSplit, device, op.stage, op.microbatch, id, noOp});
+  };
+  if (op.kind == OpKind::Forward && program.hasSplitBefore(op.microbatch) && !state[-1].forwardRan)
+    report(Rule::MissingInput);
+  if (makesGradient(op) && program.hasSplitBehind(op.microbatch) && !state[1].backwardRan)
+    report(Rule::MissingGradient);
+}
+
 void Walker::step(OpId id) {
   const Op &op = program.ops[id];
   if (!op.touchesActivation())
@@ -122,6 +137,8 @@ void Walker::step(OpId id) {
     return;
   PairState &state = walk.states[static_cast<size_t>(op.stage) * program.microbatches + op.microbatch];
   checkNeighbours(id, &state);
+  if (hasSplits)
+    checkSplits(id, &state);
   Activation next = transitions[static_cast<int>(op.kind)][static_cast<int>(state.activation)];
   if (next == illegal)
     refuse(id, state);
@@ -133,10 +150,6 @@ void Walker::step(OpId id) {
     state.activation = next;
   state.forwardRan |= op.kind == OpKind::Forward;
   state.backwardRan |= op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
-}
-
-static bool makesGradient(const Op &op) {
-  return op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
 }
 
 /// Whether `consumer` needs what `producer` makes for a neighbouring split of the same microbatch.

@@ -4,7 +4,8 @@ namespace sluice {
 
 ComputeOrder::ComputeOrder(const Program &program, const Copies &copies, bool joinCollectives, Follow follow)
     : program(program), copies(copies), joinCollectives(joinCollectives && copies.isAnyShared()),
-      follow(follow), marks(static_cast<size_t>(program.stages) * program.microbatches),
+      follow(follow), isReceived(follow == Follow::Messages && !program.receivesWaitAtUse),
+      marks(static_cast<size_t>(program.stages) * program.microbatches),
       cursor(program.deviceBegin.begin(), program.deviceBegin.begin() + program.devices),
       arrived(program.stages) {}
 
@@ -36,7 +37,6 @@ uint64_t ComputeOrder::finished() const {
 }
 
 std::optional<ComputeOrder::Need> ComputeOrder::needOf(const Op &op) const {
-  const bool isReceived = follow == Follow::Messages && !program.receivesWaitAtUse;
   switch (op.kind) {
   case OpKind::Forward:
     return isReceived || op.stage == 0 ? std::nullopt
@@ -55,12 +55,21 @@ std::optional<ComputeOrder::Need> ComputeOrder::needOf(const Op &op) const {
   }
 }
 
+/// What `needOf` says, without making it: this is asked for every op.
 bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
-  const std::optional<Need> need = needOf(op);
-  if (!need || !(need->isBackward ? lacksBackward(need->stage, need->microbatch, device)
-                                  : lacksForward(need->stage, need->microbatch, device)))
+  const bool takesActivation = op.kind == (isReceived ? OpKind::RecvActivation : OpKind::Forward);
+  const bool takesGradient = isReceived ? op.kind == OpKind::RecvGradient
+                                        : op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
+  if (takesActivation) {
+    if (op.stage == 0 || !lacksForward(op.stage - 1u, op.microbatch, device))
+      return false;
+    marks[pair(op.stage - 1u, op.microbatch)] |= forwardAwaited;
+    return true;
+  }
+  if (!takesGradient || op.stage + 1u == program.stages ||
+      !lacksBackward(op.stage + 1u, op.microbatch, device))
     return false;
-  marks[pair(need->stage, need->microbatch)] |= need->isBackward ? backwardAwaited : forwardAwaited;
+  marks[pair(op.stage + 1u, op.microbatch)] |= backwardAwaited;
   return true;
 }
 

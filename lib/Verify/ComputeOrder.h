@@ -64,6 +64,7 @@ private:
   const Copies &copies;
   const bool joinCollectives;
   const Follow follow;
+  const bool isReceived;         // results come by receives that hold up their device
   std::vector<uint8_t> marks;    // per pair
   std::vector<OpId> cursor;      // per device
   std::vector<uint32_t> arrived; // per stage: devices that stand at its present reduction
