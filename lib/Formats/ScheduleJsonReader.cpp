@@ -218,6 +218,16 @@ private:
   }
   void readCommunication(FormattedSchedule &schedule) {
     const JsonValue *found = fields.field(root, "communication", Kind::Text);
+    for (OpId id = 0; id < schedule.program.size(); ++id)
+      if (schedule.program.ops[id].isCommunication() && !(found && found->text == "explicit")) {
+        fields.good = false;
+        fields.diagnostics
+            .report(Rule::WrongArguments, schedule.program.spanOf(id),
+                    {{"what", fmt::format("{} is written in a schedule whose communication is inferred",
+                                          str(schedule.program.ops[id]))}})
+            .fix.message = "\"communication\": \"explicit\"";
+        return;
+      }
     if (!found)
       return;
     schedule.program.isExplicit = found->text == "explicit";

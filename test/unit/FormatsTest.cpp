@@ -372,8 +372,8 @@ TEST(OrderJson, SaysWhereItIsBroken) {
   for (const char *cell :
        {"\"f0@0\"", "\"F0\"", "\"F@0\"", "\"F0@\"", "\"F0@0 \"", "\"BF0@0\"", "\"F-1@0\"", "\"O[F0@0]\"",
         "\"O[F0@0|BW0@0\"", "\"O[F0@0|]\"", "\"F0@65536\"", "\"F2147483647@0\"", "\"\""})
-    EXPECT_EQ(broken(cell), "110 1:22") << cell;
-  EXPECT_EQ(broken("3"), "101 1:22");
+    EXPECT_EQ(broken(cell), "110 1:21") << cell;
+  EXPECT_EQ(broken("3"), "101 1:21");
   EXPECT_EQ(findingsOf(readJson, R"({"order": [["F0@0"]], "n_devices": 2})"), "805 1:36");
   EXPECT_EQ(findingsOf(readJson, R"({"order": [["F0@1", "F0@0"]], "n_stages": 1})"), "803 1:13");
   EXPECT_EQ(findingsOf(readJson, R"({"order": [["F0@2"]]})"), "801 1:1");
