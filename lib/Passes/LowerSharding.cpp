@@ -93,16 +93,14 @@ private:
       OpId begin = end - 1;
       while (begin > first && program.ops[begin].has(OverlapFollower))
         --begin;
-      if (program.ops[begin].isUseful() && end - begin == 1 &&
-          window.stays(begin, program.ops[begin].stage)) {
-        place = begin;
-      } else if (program.ops[begin].isUseful()) {
-        before.clear();
-        for (const NextUse &use : window.stages())
-          before.push_back(use.stage);
-        llvm::SmallVector<uint16_t, 4> computed;
-        for (OpId op = begin; op < end; ++op)
+      llvm::SmallVector<uint16_t, 4> computed;
+      for (OpId op = begin; op < end; ++op)
+        if (program.ops[op].isCompute())
           computed.push_back(program.ops[op].stage);
+      if (computed.size() == 1 && window.stays(begin, computed[0])) {
+        place = begin;
+      } else if (!computed.empty()) {
+        before = stagesOf(window);
         window.stepTo(begin, computed);
         record(window, before, place);
         place = begin;

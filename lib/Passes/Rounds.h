@@ -2,12 +2,13 @@
 // whose next op (or overlap) has its inputs runs it. The order is that of PyTorch's placement of
 // communication (torch.distributed.pipelining, _add_send_recv).
 //
-// A device that lacks an input is not asked again in vain: it waits at the op it lacks, which wakes it, in
-// the same round if its turn is still to come. So the work is linear in ops whatever the number of devices.
+// A device that lacks an input is not asked again in vain: what it lacks wakes it when it is made, in the
+// same round if its turn is still to come. So the work is linear in ops whatever the number of devices.
 #pragma once
 
 #include "IR/Program.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace sluice {
@@ -75,21 +76,77 @@ inline OpId consumerOf(const Program &program, const ProgramIndex &index, const 
   }
 }
 
+/// What each device waits for. Inputs from its own earlier ops are there when an op's turn comes; those from
+/// other devices are delivered when they are made.
+class Deliveries {
+public:
+  /// `isPossible` turns false if an op needs a later one of its own device, or of its own overlap.
+  Deliveries(const Program &program, const ProgramIndex &index, bool &isPossible)
+      : program(program), missing(program.size()), consumer(program.size(), noOp) {
+    for (uint32_t d = 0; d < program.devices; ++d) {
+      const OpId first = program.deviceBegin[d], last = program.deviceBegin[d + 1];
+      for (OpId op = first, begin = first; op < last; ++op) {
+        if (!program.ops[op].has(OverlapFollower))
+          begin = op;
+        for (const Edge &edge : inputsOf(program, index, program.ops[op]))
+          if (edge.from < first || edge.from >= last)
+            expect(edge.from, op);
+          else if (edge.from >= begin)
+            isPossible = false;
+      }
+    }
+    std::sort(furtherConsumers.begin(), furtherConsumers.end());
+  }
+
+  bool areHere(OpId begin, OpId end) const {
+    return std::all_of(missing.begin() + begin, missing.begin() + end,
+                       [](uint8_t count) { return count == 0; });
+  }
+  /// Calls `deliver(consumer)` for each op of another device that has waited for `op`.
+  template <typename Deliver> void make(OpId op, Deliver deliver) {
+    if (consumer[op] == noOp)
+      return;
+    --missing[consumer[op]];
+    deliver(consumer[op]);
+    if (furtherConsumers.empty())
+      return;
+    auto further = std::lower_bound(furtherConsumers.begin(), furtherConsumers.end(), std::pair(op, OpId(0)));
+    for (; further != furtherConsumers.end() && further->first == op; ++further) {
+      --missing[further->second];
+      deliver(further->second);
+    }
+  }
+  uint32_t deviceOf(OpId op) const {
+    const uint32_t placed = program.deviceOf(program.ops[op].stage, program.ops[op].microbatch);
+    const bool isThere =
+        placed < program.devices && op >= program.deviceBegin[placed] && op < program.deviceBegin[placed + 1];
+    return isThere ? placed : program.deviceOf(op);
+  }
+
+private:
+  void expect(OpId from, OpId op) {
+    ++missing[op];
+    if (consumer[from] == noOp)
+      consumer[from] = op;
+    else
+      furtherConsumers.push_back({from, op});
+  }
+
+  const Program &program;
+  std::vector<uint8_t> missing;                        // inputs of each op
+  std::vector<OpId> consumer;                          // the first, of each op
+  std::vector<std::pair<OpId, OpId>> furtherConsumers; // by producer; hardly any
+};
+
 /// Calls `visit(device, begin, end)` for each op or overlap when it runs. False if some device cannot go
 /// on: the compute order is cyclic.
 template <typename Visit> bool runInRounds(const Program &program, const ProgramIndex &index, Visit visit) {
-  constexpr uint32_t nobody = noDevice, ran = noDevice - 1;
-  // Per op: who waits for it first, or that it ran. More waiters follow in `otherWaiter`.
-  std::vector<uint32_t> waiter(program.size(), nobody);
-  std::vector<uint32_t> otherWaiter(program.devices, nobody);
+  bool isPossible = true;
+  Deliveries deliveries(program, index, isPossible);
+  if (!isPossible)
+    return false;
   std::vector<OpId> next(program.deviceBegin.begin(), program.deviceBegin.end() - 1);
-  auto firstLacking = [&](OpId begin, OpId end) {
-    for (OpId op = begin; op < end; ++op)
-      for (const Edge &edge : inputsOf(program, index, program.ops[op]))
-        if (waiter[edge.from] != ran)
-          return edge.from;
-    return noOp;
-  };
+  std::vector<bool> isWaiting(program.devices);
   DeviceSet round(program.devices), later(program.devices);
   uint32_t unfinished = 0, woken = 0;
   for (uint32_t device = 0; device < program.devices; ++device)
@@ -102,21 +159,19 @@ template <typename Visit> bool runInRounds(const Program &program, const Program
     for (uint32_t d = round.takeFrom(0); d != noDevice; d = round.takeFrom(d + 1)) {
       const OpId begin = next[d], last = program.deviceBegin[d + 1];
       const OpId end = std::min(program.groupEnd(begin), last);
-      if (OpId lacking = firstLacking(begin, end); lacking != noOp) {
-        otherWaiter[d] = waiter[lacking];
-        waiter[lacking] = d;
+      if (!deliveries.areHere(begin, end)) {
+        isWaiting[d] = true;
         continue;
       }
-      for (OpId op = begin; op < end; ++op) {
-        for (uint32_t other = waiter[op]; other != nobody; other = otherWaiter[other])
-          if (other > d) {
-            round.insert(other);
-          } else {
-            later.insert(other);
-            ++woken;
-          }
-        waiter[op] = ran;
-      }
+      for (OpId op = begin; op < end; ++op)
+        deliveries.make(op, [&](OpId consumer) {
+          const uint32_t device = deliveries.deviceOf(consumer);
+          if (!isWaiting[device] || consumer >= program.groupEnd(next[device]))
+            return;
+          isWaiting[device] = false;
+          (device > d ? round : later).insert(device);
+          woken += device < d;
+        });
       visit(d, begin, end);
       next[d] = end;
       if (end == last) {
