@@ -53,11 +53,11 @@ static std::vector<std::string> schedulesOf(const LibraryFile &file) {
 }
 
 std::string LibraryEntry::summary() const {
-  const std::string line = flatLines(documentation);
+  const std::string line = flatLines(llvm::StringRef(documentation).split("\n\n").first.str());
   for (size_t i = 0; i + 1 < line.size(); ++i)
     // Not the point of `et al.` or of an initial.
     if (line[i] == '.' && line[i + 1] == ' ' && !llvm::StringRef(line).take_front(i).ends_with("et al") &&
-        !(i > 1 && llvm::isAlpha(line[i - 1]) && line[i - 2] == ' '))
+        !(i > 1 && llvm::isUpper(line[i - 1]) && line[i - 2] == ' '))
       return line.substr(0, i + 1);
   return line;
 }

@@ -27,7 +27,7 @@ struct LibraryEntry {
   llvm::StringRef text;           ///< The whole file.
   Instance instance;              ///< At the defaults; without figures only if the file has errors.
 
-  /// Up to the first full stop, on one line.
+  /// The first sentence of the first paragraph, on one line.
   std::string summary() const;
   /// `zbv(P = 4, M = 8)`
   std::string signature() const;
