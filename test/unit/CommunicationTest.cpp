@@ -289,6 +289,14 @@ TEST_P(Communication, FindingsAgreeWithQueues) {
           std::rotate(at(near), at(post), at(post + 1));
       }
     }
+    auto isTorn = [](const std::vector<Op> &ops) { // a post stands between the members of an overlap
+      for (size_t i = 1; i < ops.size(); ++i)
+        if (ops[i].has(OverlapFollower) && !ops[i - 1].has(OverlapFirst) && !ops[i - 1].has(OverlapFollower))
+          return true;
+      return false;
+    };
+    if (llvm::any_of(programs, isTorn))
+      continue;
     if (round % 2) // neighbours become groups
       for (std::vector<Op> &ops : programs)
         for (size_t i = 0; i < ops.size(); ++i)
