@@ -244,7 +244,7 @@ private:
     if (text[at] != 'u')
       return expected("one of \" \\ / b f n r t u");
     ++at;
-    unsigned first, second = 0;
+    unsigned first = 0, second = 0;
     if (!hexDigits(first))
       return false;
     if (first >= 0xD800 && first < 0xDC00) {
