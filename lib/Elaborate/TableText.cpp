@@ -286,6 +286,19 @@ private:
     return false;
   }
 
+  /// The first of `characters` from `p` on that is in no comment, or the end.
+  const char *firstOf(const char *p, llvm::StringRef characters) const {
+    while (p < end && !characters.contains(*p)) {
+      if (isComment(p, end)) {
+        llvm::StringRef rest(p, static_cast<size_t>(end - p));
+        size_t length = p[1] == '/' ? rest.find('\n') : rest.find("*/", 2);
+        p = length == llvm::StringRef::npos ? end : p + length + (p[1] == '*');
+      }
+      p += p < end;
+    }
+    return p;
+  }
+
   /// `3:`
   bool readLabel(uint64_t &d) {
     const char *label = at;
@@ -330,14 +343,10 @@ private:
     const char *from = at;
     if (*at == '(') {
       // The members may have blanks and comments between them, and `;` separates them.
-      const char *p = at + 1;
-      while (p < end && *p != ')' && *p != '(' && *p != ':')
-        ++p;
-      if (p == end || *p != ')') {
-        const bool isClosed = llvm::StringRef(p, static_cast<size_t>(end - p)).contains(')');
+      const char *p = firstOf(at + 1, "():");
+      if (p == end || *p != ')')
         return expected(from, from + 1, "\")\" for this bracket",
-                        isClosed ? fmt::format("\"{}\"", *p) : "the end of the table");
-      }
+                        firstOf(p, ")") == end ? "the end of the table" : fmt::format("\"{}\"", *p));
       at = p;
     }
     while (at < end && !isBlank(*at) && *at != ';' && !isComment(at, end))
