@@ -159,15 +159,14 @@ const char *semanticsOf(llvm::StringRef file) {
 /// A library schedule in a file with a model of its own, for any number of settings.
 class LibraryUse {
 public:
-  /// `arguments`: `P, M, v = 2`; its names are parameters of the file. Pipelines that are never drained want
-  /// a file that says so.
-  LibraryUse(llvm::StringRef file, llvm::StringRef name, llvm::StringRef arguments)
-      : compilation(sources, loader) {
+  /// `use`: `zb_h1(P, M)`, of the parameters P, M, v of the file. Pipelines that are never drained want a
+  /// file that says so.
+  LibraryUse(llvm::StringRef file, llvm::StringRef use) : compilation(sources, loader) {
     std::string text = fmt::format("param P = 4;\nparam M = 8;\nparam v = 2;\n"
                                    "param F = 1;\nparam B = 1;\nparam W = 1;\n"
                                    "model m {{ forward = F; backward_input = B; backward_weight = W; }}\n"
-                                   "{}import \"std/{}\";\nschedule main = {}({});\n",
-                                   semanticsOf(file), file.str(), name.str(), arguments.str());
+                                   "{}import \"std/{}\";\nschedule main = {};\n",
+                                   semanticsOf(file), file.str(), use.str());
     Diagnostics diagnostics;
     isLoaded = compilation.load(*sources.addFile("library.sluice", std::move(text)), diagnostics);
     for (const Finding &finding : diagnostics.findings())
@@ -233,7 +232,10 @@ void expectFormulas(const LibrarySchedule &schedule, const Sizes &s, const Insta
       EXPECT_EQ(*figures.value("peak_activation", uint32_t(d)), Rational(peak)) << "device " << d;
       hasPeak = true;
     }
-  EXPECT_TRUE(!hasPeak || states(figures, "peak_activation")) << "the library states no peak_activation";
+  // An equation with a number, as naive's, is checked but not listed as a form.
+  const bool isNumber = schedule.name == llvm::StringRef("naive");
+  EXPECT_TRUE(!hasPeak || isNumber || states(figures, "peak_activation"))
+      << "the library states no peak_activation";
 }
 
 /// At one setting: refused by a `require` if it is not legal, else clean and as the formulas say.
@@ -264,7 +266,7 @@ TEST_P(Library, IsCleanAtEverySizeAndHasItsClosedForms) {
   std::string arguments = hasMicrobatches ? "P = P, M = M" : "P = P";
   if (schedule.third)
     arguments += fmt::format(", {} = v", schedule.third);
-  LibraryUse use(schedule.file, schedule.name, arguments);
+  LibraryUse use(schedule.file, fmt::format("{}({})", schedule.name, arguments));
   size_t turn = 0;
   for (int64_t P = 1; P <= 12; P += isThinned && P > 4 ? 4 : 1)
     for (int64_t M = 1; M <= (hasMicrobatches ? 48 : 1); M += isThinned && M > 9 ? 13 : 1)
@@ -290,7 +292,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Library, testing::ValuesIn(schedules),
 TEST(LibraryMegatron, ShortLastGroupsAreDecidedByTheVerdict) {
   unsigned whole = 0, clean = 0, cyclic = 0;
   for (int64_t N = 2; N <= 8; ++N) {
-    LibraryUse use("interleaved_megatron", "interleaved_megatron", fmt::format("P, M, v, N = {}", N));
+    LibraryUse use("interleaved_megatron", fmt::format("interleaved_megatron(P, M, v, N = {})", N));
     for (int64_t P = std::max<int64_t>(2, N - 2); P <= std::min<int64_t>(6, N); ++P)
       for (int64_t v = 2; v <= 4; ++v)
         for (int64_t M = N; M <= 3 * N; ++M) {
@@ -313,7 +315,7 @@ TEST(LibraryMegatron, ShortLastGroupsAreDecidedByTheVerdict) {
 /// Groups below P: more bubble, less memory.
 TEST(LibraryGroups, SmallerGroupsTradeBubbleForMemory) {
   for (int64_t g = 1; g <= 8; ++g) {
-    LibraryUse use("group_interleaved", "group_interleaved", fmt::format("P, M, v, g = {}", g));
+    LibraryUse use("group_interleaved", fmt::format("group_interleaved(P, M, v, g = {})", g));
     for (int64_t P = g; P <= 8; ++P)
       for (int64_t M = 1; M <= (isThinned ? 9 : 20); ++M)
         for (int64_t v = 1; v <= 4; ++v) {
@@ -334,6 +336,52 @@ TEST(LibraryGroups, SmallerGroupsTradeBubbleForMemory) {
           if (HasFailure())
             return;
         }
+  }
+}
+
+/// The V schedules with fill and drain pulled forward, against the overheads that the authors' own code gives
+/// in chunk forwards where forward, input half and weight half cost the same.
+TEST(LibraryTightened, BubblesAreThoseOfTheAuthors) {
+  struct Tightened {
+    const char *name;
+    std::function<int64_t(int64_t)> bubble, peak;
+  };
+  const Tightened all[] = {
+      {"v_half", [](int64_t P) { return P < 3        ? none
+                                        : P % 2 == 0 ? 3 * P - 7
+                                                     : 3 * P - 4; },
+       [](int64_t P) { return (P + 2) / 2; }},
+      {"v_min", [](int64_t P) { return P < 2        ? none
+                                       : P % 3 == 0 ? 4 * P - 7
+                                                    : 4 * P - 5; },
+       [](int64_t P) { return (P + 4) / 3; }},
+      {"v_one_f_one_b", [](int64_t P) { return P == 4    ? 15
+                                               : P == 8  ? 33
+                                               : P == 16 ? 75
+                                                         : none; },
+       [](int64_t P) { return (2 * P + 3) / 3; }},
+  };
+  for (const Tightened &schedule : all) {
+    LibraryUse use(schedule.name, fmt::format("tighten({}(P, M))", schedule.name));
+    for (int64_t P = 1; P <= (isThinned ? 8 : 16); ++P)
+      for (int64_t M = 2 * P; M <= (isThinned ? 2 * P : 48); M += 1 + M / 8) {
+        const Sizes s{P, M, 2};
+        SCOPED_TRACE(std::string(schedule.name) + " at " + str(s));
+        const std::vector<Finding> findings = use.run(s, [&](Instance &instance) {
+          expectEveryOpOnce(instance.program);
+          ASSERT_TRUE(instance.figures);
+          const Figures &figures = *instance.figures;
+          if (const int64_t bubble = schedule.bubble(P); bubble != none) {
+            EXPECT_EQ(*figures.valueInBaseUnits("bubble_time"), Rational(bubble));
+            // Where three divides P no simple form fits 1F1B-V: 8, 22 and 36, then 52.
+            EXPECT_TRUE(states(figures, "bubble_time") || schedule.name == llvm::StringRef("v_one_f_one_b"));
+          }
+          EXPECT_EQ(*figures.value("peak_activation"), Rational(2 * schedule.peak(P)));
+        });
+        EXPECT_TRUE(findings.empty());
+        if (HasFailure())
+          return;
+      }
   }
 }
 
