@@ -424,6 +424,16 @@ TEST(Lowering, PytorchRoundTripOfTheLibrary) {
           ASSERT_EQ(rows.size(), schedule->program.devices);
           for (uint32_t d = 0; d < rows.size(); ++d)
             ASSERT_EQ(rows[d], only(schedule->program.opsOf(d), isUseful));
+          // Megatron-LM's last group of fewer than P microbatches can be a cycle by itself.
+          if (!slowEarly(schedule->program)) {
+            EXPECT_EQ(name, "interleaved_megatron");
+            EXPECT_NE(M % P, 0u);
+            std::vector<std::string> lost;
+            std::string error;
+            EXPECT_FALSE(writePytorchCsv(*schedule, {.communication = true}, lost, error));
+            EXPECT_NE(error.find("cyclic"), std::string::npos) << error;
+            continue;
+          }
           for (CommunicationPlacement placement : placements) {
             auto whole = rowsOf(written(*schedule, {.communication = true, .placement = placement}));
             ASSERT_EQ(whole.size(), rows.size());
