@@ -40,6 +40,9 @@ private:
   void evaluateCluster();
   std::optional<int64_t> eagerDepth(NodeId node);
 
+  // CostLayers.cpp
+  void checkLayers();
+
   // CostTimes.cpp
   Rationals combine(const Rationals &a, const Rationals &b, bool subtracting, llvm::StringRef what);
   void evaluateTimes();

@@ -14,8 +14,11 @@ std::optional<CostModel> CostEvaluator::run() {
   if (!evaluateTraining())
     return std::nullopt;
   if (file.model) {
-    evaluateTimes();
-    evaluateSizes();
+    checkLayers();
+    if (!failed)
+      evaluateTimes();
+    if (!failed)
+      evaluateSizes();
     if (!failed)
       evaluateTransfers();
     if (!failed)

@@ -121,6 +121,8 @@ NodeId Analyzer::name(const ast::Expr &expr) {
     }
     return constant({}, expr.span);
   }
+  if (auto sibling = siblingOfLayer(expr))
+    return *sibling;
   if (auto setting = settingNamed(expr.text))
     return settingValue(expr, *setting);
   if (isFigureHere(expr.text))

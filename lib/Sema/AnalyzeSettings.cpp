@@ -14,6 +14,12 @@ static llvm::StringRef blockName(ast::Block::Kind kind) {
   return names[static_cast<unsigned>(kind)];
 }
 
+/// The settings of an inner block lie beside those of the outer one, behind its name.
+static std::string keyOf(llvm::StringRef blockName, const Setting &setting) {
+  const bool isInner = blockName == "link" || blockName == "layer";
+  return (isInner ? blockName.str() + "." : "") + setting.name.text;
+}
+
 void Analyzer::declareBlock(const ast::Block &block) {
   llvm::StringRef kind = blockName(block.kind);
   CheckedBlock checked;
@@ -22,6 +28,8 @@ void Analyzer::declareBlock(const ast::Block &block) {
     checked.name = block.name->text;
   for (const Setting &setting : block.settings)
     declareSetting(checked, kind, setting);
+  if (block.kind == ast::Block::Kind::Model)
+    declareLayerSums(checked);
   if (block.kind == ast::Block::Kind::Queue) {
     declare(*checked.name,
             {Entry::Kind::Queue, static_cast<uint32_t>(result.queues.size()), block.name->span});
@@ -47,7 +55,7 @@ void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, co
   }
   if (!info->isSupported)
     return notYet(setting.name.span, fmt::format("`{}` in a {}", setting.name.text, blockName.str()));
-  std::string key = (blockName == "link" ? "link." : "") + setting.name.text;
+  std::string key = keyOf(blockName, setting);
   auto [found, isNew] = block.settings.try_emplace(key, static_cast<uint32_t>(result.settings.size()));
   if (!isNew)
     return duplicate(setting.name, result.settings[found->second].span);
@@ -55,6 +63,8 @@ void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, co
   checked.name = setting.name.text;
   checked.span = setting.span;
   result.settings.push_back(std::move(checked));
+  if (info->type == SettingType::LayerBlock)
+    return declareLayers(block, setting);
   if (info->type != SettingType::LinkBlock)
     return;
   if (!setting.parameters.empty() && setting.parameters.size() != 2)
@@ -97,12 +107,14 @@ void Analyzer::fillBlock(const ast::Block &block) {
     }
     for (const Setting &setting : block.settings)
       fillSetting(*checked, blockName(block.kind), setting);
+    if (block.kind == ast::Block::Kind::Model)
+      fillLayerSums(*checked);
   });
 }
 
 void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const Setting &setting) {
   const SettingInfo *info = findSetting(blockName, setting.name.text);
-  std::string key = (blockName == "link" ? "link." : "") + setting.name.text;
+  std::string key = keyOf(blockName, setting);
   auto found = block.settings.find(key);
   if (!info || !info->isSupported || found == block.settings.end())
     return;
@@ -123,6 +135,14 @@ void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const
       for (const Setting &inner : setting.settings)
         fillSetting(block, "link", inner);
     });
+    return;
+  case SettingType::LayerBlock:
+    if (expectForm(setting.form == Setting::Form::Block, "layer(l) { ... }"))
+      fillLayers(block, setting);
+    return;
+  case SettingType::Range:
+    if (expectForm(setting.form == Setting::Form::Range, fmt::format("`{}(s) = a..b;`", setting.name.text)))
+      layerRange(block, setting);
     return;
   case SettingType::Flag:
     expectForm(setting.form == Setting::Form::Flag, fmt::format("`{};`", setting.name.text));
@@ -159,6 +179,7 @@ void Analyzer::number(CheckedSetting &checked, const SettingInfo &info, const Se
     std::vector<SlotId> parameters;
     for (const ast::Identifier &parameter : setting.parameters)
       parameters.push_back(declareSlot(parameter, Hiding::Allowed));
+    layerMicrobatch = layer != noSlot && !parameters.empty() ? parameters[0] : noSlot;
     NodeId value = expr(*setting.value);
     checked.name = setting.name.text;
     checked.span = setting.span;

@@ -71,6 +71,14 @@ private:
   void declareSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
   void fillSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
   void duplicate(const ast::Identifier &name, Span first);
+
+  // AnalyzeLayers.cpp
+  void declareLayers(CheckedBlock &model, const ast::Setting &layer);
+  void declareLayerSums(CheckedBlock &model);
+  void fillLayers(CheckedBlock &model, const ast::Setting &layer);
+  void fillLayerSums(CheckedBlock &model);
+  void layerRange(CheckedBlock &model, const ast::Setting &setting);
+  std::optional<NodeId> siblingOfLayer(const ast::Expr &expr);
   void word(CheckedSetting &checked, const SettingInfo &info, const ast::Setting &setting);
   void number(CheckedSetting &checked, const SettingInfo &info, const ast::Setting &setting);
   NodeId staleness(const ast::Expr &bound);
@@ -106,6 +114,7 @@ private:
   Expecting expecting = Expecting::Nothing;
   bool hidesSettings = false; ///< In an imported `expect`: it speaks of any model, not of this file's.
   bool inOverlap = false, inGroup = false, inTimetable = false;
+  SlotId layer = noSlot, layerMicrobatch = noSlot; ///< Inside a `layer` block: its parameters.
   std::string fileName;
   CheckedSchedule *current = nullptr;
   std::map<std::string, Span> currentSettings; ///< Of the schedule at hand, where each is written.

@@ -15,11 +15,13 @@ enum class SettingType : uint8_t {
   Flag,      ///< no value
   Stages,    ///< `NAME on s, t;`
   LinkBlock, ///< `link { … }`
+  LayerBlock, ///< `layer(l) { … }`
+  Range,      ///< `NAME(s) = a..b`
   Other,     ///< a form of its own that has no meaning yet
 };
 
 struct SettingInfo {
-  llvm::StringRef block; ///< `model`, `cluster`, `link`, `training`, `queue`, `schedule`
+  llvm::StringRef block; ///< `model`, `layer`, `cluster`, `link`, `training`, `queue`, `schedule`
   llvm::StringRef name;
   SettingType type;
   Dimension dimension;
