@@ -94,7 +94,7 @@ private:
 
 /// The ops that have a cell. An overlap of which one op is left is no overlap any more.
 Program withCells(const Program &program, const PytorchOptions &options, Losses &losses, uint64_t &overlaps) {
-  Rewriter writer(program, program.size());
+  Rewriter writer(program, program.size(), /*withPlaces=*/false);
   for (uint32_t d = 0; d < program.devices; ++d) {
     writer.beginDevice();
     for (OpId begin = program.deviceBegin[d]; begin < program.deviceBegin[d + 1];) {

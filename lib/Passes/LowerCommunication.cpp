@@ -57,7 +57,10 @@ std::optional<Program> placeEarly(const Program &program, const ProgramIndex &in
   auto append = [&](uint32_t device, const Op &op, OpId origin) {
     const OpId id = end[device]++;
     result.ops[id] = op;
+    LLVM_PREFETCH(result.ops.data() + id + 16, 1, 3);
     if (hasSites) {
+      LLVM_PREFETCH(result.siteOf.data() + id + 32, 1, 3);
+      LLVM_PREFETCH(result.frameOf.data() + id + 32, 1, 3);
       result.siteOf[id] = program.siteOf[origin];
       result.frameOf[id] = program.frameOf[origin];
     }

@@ -52,11 +52,13 @@ inline void copyNamedVersions(const Program &from, Program &to) {
 /// Appends ops device by device.
 class Rewriter {
 public:
-  /// `expected`: ops of the result, so that columns grow once.
-  Rewriter(const Program &program, size_t expected) : program(program), result(withoutOps(program)) {
+  /// `expected`: ops of the result, so that columns grow once. Without places the result's ops have none in
+  /// the source, and take half the room.
+  Rewriter(const Program &program, size_t expected, bool withPlaces = true)
+      : program(program), result(withoutOps(program)), hasPlaces(withPlaces && !program.siteOf.empty()) {
     result.deviceBegin.reserve(program.devices + 1);
     result.ops.reserve(expected);
-    if (!program.siteOf.empty()) {
+    if (hasPlaces) {
       result.siteOf.reserve(expected);
       result.frameOf.reserve(expected);
     }
@@ -71,7 +73,7 @@ public:
   /// `op`, on account of `origin` of the program.
   void insert(const Op &op, OpId origin) {
     result.ops.push_back(op);
-    if (!program.siteOf.empty()) {
+    if (hasPlaces) {
       result.siteOf.push_back(program.siteOf[origin]);
       result.frameOf.push_back(program.frameOf[origin]);
     }
@@ -86,6 +88,7 @@ public:
 private:
   const Program &program;
   Program result;
+  bool hasPlaces;
 };
 
 } // namespace sluice

@@ -8,6 +8,8 @@
 
 #include "IR/Program.h"
 
+#include "llvm/Support/Compiler.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -98,6 +100,13 @@ public:
     std::sort(furtherConsumers.begin(), furtherConsumers.end());
   }
 
+  /// Asks for what the ops some turns behind `op` will need: rounds touch every device a little at a time,
+  /// too many places for the hardware to see what comes next.
+  void prefetch(OpId op) const {
+    LLVM_PREFETCH(program.ops.data() + op + 16, 0, 3);
+    LLVM_PREFETCH(consumer.data() + op + 32, 0, 3);
+    LLVM_PREFETCH(missing.data() + op + 64, 1, 3);
+  }
   bool areHere(OpId begin, OpId end) const {
     return std::all_of(missing.begin() + begin, missing.begin() + end,
                        [](uint8_t count) { return count == 0; });
@@ -159,6 +168,7 @@ template <typename Visit> bool runInRounds(const Program &program, const Program
     for (uint32_t d = round.takeFrom(0); d != noDevice; d = round.takeFrom(d + 1)) {
       const OpId begin = next[d], last = program.deviceBegin[d + 1];
       const OpId end = std::min(program.groupEnd(begin), last);
+      deliveries.prefetch(begin);
       if (!deliveries.areHere(begin, end)) {
         isWaiting[d] = true;
         continue;
