@@ -34,6 +34,8 @@ struct Live {
   uint32_t device;
   std::vector<Item> items;
   std::vector<Received> received;
+  /// Weights beyond one version of each, per step of the device and, under ~0, behind the last.
+  std::map<size_t, int64_t> oldWeights{};
 
   void open(What what, const Op &op, const StageTable<int64_t> &bytes, size_t step) {
     items.push_back({what, op.stage, op.microbatch, bytes.at(op.stage, op.microbatch), step});
@@ -49,6 +51,7 @@ struct Live {
   bool isLive(const Item &item, int64_t time) const;
   bool isLive(const Received &boundary, int64_t time) const;
   int64_t workspace(const Step &step) const;
+  int64_t oldWeightsAt(int64_t time) const;
   int64_t bytesOf(const std::vector<const Item *> &live) const;
   int64_t during(size_t step) const;
   int64_t at(int64_t time) const;
@@ -135,6 +138,44 @@ int64_t Live::workspace(const Step &step) const {
   return bytes;
 }
 
+/// An asynchronous copy keeps the version of its newest update and those that a forward, its backward or its
+/// recompute has yet to read, which is the one that was newest at the forward.
+static int64_t keptVersions(const Program &program, const Run &run, const std::vector<size_t> &steps,
+                            size_t position, uint32_t stage) {
+  std::map<uint32_t, size_t> readAtForward; // per microbatch
+  std::set<size_t> kept;
+  size_t updates = 0, updatesBefore = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (i == position)
+      updatesBefore = updates;
+    for (OpId id = run.steps[steps[i]].first; id < run.steps[steps[i]].endOp; ++id) {
+      const Op &op = program.ops[id];
+      if (op.stage != stage)
+        continue;
+      if (op.kind == OpKind::Update)
+        ++updates;
+      else if (op.kind == OpKind::Forward)
+        readAtForward[op.microbatch] = updates;
+      const bool reads = op.kind == OpKind::Forward || op.kind == OpKind::Recompute ||
+                         op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
+      if (i >= position && reads)
+        kept.insert(readAtForward[op.microbatch]);
+    }
+  }
+  if (position == steps.size())
+    updatesBefore = updates;
+  kept.erase(kept.upper_bound(updatesBefore), kept.end());
+  kept.insert(updatesBefore);
+  return static_cast<int64_t>(kept.size());
+}
+
+int64_t Live::oldWeightsAt(int64_t time) const {
+  for (const auto &[step, bytes] : oldWeights)
+    if (step == ~size_t(0) || time < run.steps[step].finish)
+      return bytes;
+  return 0;
+}
+
 /// A pair is in one state: while an op turns one into the next, the larger of the two is held.
 int64_t Live::bytesOf(const std::vector<const Item *> &live) const {
   std::map<std::pair<uint32_t, uint32_t>, int64_t> largest;
@@ -157,7 +198,7 @@ int64_t Live::during(size_t step) const {
   for (const Item &item : items)
     if (item.first <= step && step <= item.last)
       held.push_back(&item);
-  int64_t bytes = workspace(run.steps[step]) + bytesOf(held);
+  int64_t bytes = workspace(run.steps[step]) + bytesOf(held) + (oldWeights.empty() ? 0 : oldWeights.at(step));
   for (const Received &boundary : received)
     if (boundary.from <= run.steps[step].start &&
         (step < boundary.consumer || (step == boundary.consumer && boundary.untilEnd)))
@@ -167,7 +208,7 @@ int64_t Live::during(size_t step) const {
 
 /// Live bytes right after `time`, when a transfer to this device has just started.
 int64_t Live::at(int64_t time) const {
-  int64_t bytes = 0;
+  int64_t bytes = oldWeightsAt(time);
   for (const Step &step : run.steps)
     if (step.device == device && step.start <= time && time < step.finish)
       bytes += workspace(step);
@@ -206,6 +247,11 @@ void measureLive(const Program &program, const CostModel &costs, const Run &run,
         live.apply(program.ops[id], step);
         live.receive(program.ops[id], step);
       }
+    if (costs.asynchronous)
+      for (size_t position = 0; position <= steps.size(); ++position)
+        for (uint32_t stage : program.stagesOn(device))
+          live.oldWeights[position < steps.size() ? steps[position] : ~size_t(0)] +=
+              costs.weights[stage] * (keptVersions(program, run, steps, position, stage) - 1);
     DeviceFigures &own = figures.devices[device];
     own.peakActivation = peakPairs(live, steps, {What::Saved, What::Pending});
     own.peakSaved = peakPairs(live, steps, {What::Saved});
