@@ -13,7 +13,7 @@ using namespace sluice;
 
 namespace {
 
-#ifdef SLUICE_THINNED // by builds with sanitizers
+#ifdef SLUICE_THINNED            // by builds with sanitizers
 constexpr bool isThinned = true; // the same code on fewer sizes
 #else
 constexpr bool isThinned = false;
