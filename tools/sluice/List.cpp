@@ -90,7 +90,7 @@ static std::string whole(const Library &library, const LibraryEntry &entry) {
     out += fmt::format("  {}{}\n", constraint.condition,
                        constraint.message.empty() ? "" : "\n    " + constraint.message);
   if (!entry.forms.empty())
-    out += "\nstates of itself\n";
+    out += "\nclosed forms\n";
   for (const std::string &form : entry.forms)
     out += "  " + form + "\n";
   out += "\nto use it\n";
