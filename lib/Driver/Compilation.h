@@ -115,6 +115,8 @@ void checkExpectations(Instance &instance, Evaluator &evaluator, const SourceMan
                        bool withImported);
 /// True if some expectation speaks of the instance.
 bool hasExpectations(const CheckedFile &file, const Instance &instance, bool withImported);
+/// How many statements of `expect` blocks of the file itself speak of the instance.
+size_t expectationCount(const CheckedFile &file, const Instance &instance);
 
 /// What a clean verdict covers: `main at P=4, M=8; completes under nccl; …`.
 std::string reach(const Instance &instance);

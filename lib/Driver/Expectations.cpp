@@ -351,6 +351,14 @@ bool hasExpectations(const CheckedFile &file, const Instance &instance, bool wit
   });
 }
 
+size_t expectationCount(const CheckedFile &file, const Instance &instance) {
+  size_t count = 0;
+  for (const CheckedExpect &expect : file.expects)
+    if (speaksOf(expect, file, instance, /*withImported=*/false))
+      count += expect.items.size();
+  return count;
+}
+
 void checkExpectations(Instance &instance, Evaluator &evaluator, const SourceManager &sources,
                        bool withImported) {
   ExpectationChecker checker(instance, evaluator, sources);

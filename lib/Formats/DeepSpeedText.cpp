@@ -1,7 +1,7 @@
 #include "Formats/DeepSpeedText.h"
 
 #include "Formats/Json.h"
-#include "Sema/Settings.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,6 +1,6 @@
 #include "Formats/JsonFields.h"
 
-#include "Sema/Settings.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 

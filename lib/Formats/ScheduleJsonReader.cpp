@@ -3,8 +3,8 @@
 #include "Formats/JsonFields.h"
 #include "Formats/OrderJson.h"
 #include "Formats/Rows.h"
-#include "Sema/Settings.h"
 #include "Support/Quantity.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -228,9 +228,9 @@ private:
 std::optional<std::string> writeJson(const FormattedSchedule &schedule, std::vector<std::string> &lost,
                                      std::string &) {
   if (!schedule.program.nests.empty() && schedule.program.nests.size() > 1)
-    lost.push_back("statements and loops that ops came from; expectations");
+    lost.push_back("statements and loops that ops came from");
   else
-    lost.push_back("statements that ops came from; expectations");
+    lost.push_back("statements that ops came from");
   return Writer(schedule).write();
 }
 

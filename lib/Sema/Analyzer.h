@@ -3,6 +3,7 @@
 
 #include "Sema/Analyze.h"
 #include "Sema/Settings.h"
+#include "Support/Words.h"
 
 #include <set>
 

@@ -149,22 +149,4 @@ llvm::ArrayRef<StringRef> costNames() {
   return names;
 }
 
-StringRef nearest(StringRef name, llvm::ArrayRef<StringRef> candidates) {
-  StringRef best;
-  // A third of the letters may differ; more is another word.
-  if (name.size() < 2)
-    return best; // any other letter would be as near
-  unsigned limit = std::max<unsigned>(1, static_cast<unsigned>(name.size()) / 3);
-  for (StringRef candidate : candidates) {
-    unsigned distance = name.edit_distance(candidate, /*AllowReplacements=*/true, limit + 1);
-    if (distance <= limit) {
-      best = candidate;
-      if (distance == 0)
-        break;
-      limit = distance - 1;
-    }
-  }
-  return best;
-}
-
 } // namespace sluice

@@ -39,7 +39,4 @@ std::vector<llvm::StringRef> settingNames(llvm::StringRef block);
 /// one stage where all are alike.
 llvm::ArrayRef<llvm::StringRef> costNames();
 
-/// The candidate nearest to `name`, if one is near enough to be meant; empty otherwise.
-llvm::StringRef nearest(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> candidates);
-
 } // namespace sluice

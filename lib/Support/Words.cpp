@@ -33,4 +33,22 @@ std::string counted(uint64_t count, llvm::StringRef one, llvm::StringRef many) {
   return fmt::format("{} {}", count, (count == 1 ? one : many).str());
 }
 
+llvm::StringRef nearest(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> candidates) {
+  llvm::StringRef best;
+  // A third of the letters may differ; more is another word.
+  if (name.size() < 2)
+    return best; // any other letter would be as near
+  unsigned limit = std::max<unsigned>(1, static_cast<unsigned>(name.size()) / 3);
+  for (llvm::StringRef candidate : candidates) {
+    unsigned distance = name.edit_distance(candidate, /*AllowReplacements=*/true, limit + 1);
+    if (distance <= limit) {
+      best = candidate;
+      if (distance == 0)
+        break;
+      limit = distance - 1;
+    }
+  }
+  return best;
+}
+
 } // namespace sluice

@@ -3,7 +3,8 @@
 
 #include "Formats/Format.h"
 #include "Formats/PytorchCsv.h"
-#include "Sema/Settings.h"
+#include "Formats/ScheduleJson.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -93,6 +94,24 @@ void printLost(llvm::ArrayRef<std::string> lost) {
     llvm::errs() << "sluice: lost: " << line << '\n';
 }
 
+/// What rows of cells leave out in every format: buffers, and where stages stand that no cell names.
+static void sayLostByRows(const Program &program, std::vector<std::string> &lost) {
+  std::vector<bool> isNamed(program.stages);
+  for (const Op &op : program.ops)
+    if (op.isUseful())
+      isNamed[op.stage] = true;
+  std::vector<uint32_t> unnamed;
+  for (uint32_t s = 0; s < program.stages; ++s)
+    if (!isNamed[s])
+      unnamed.push_back(s);
+  if (!program.buffers.empty())
+    lost.push_back("declared buffers");
+  if (!unnamed.empty())
+    lost.push_back(listed("stage", "stages", unnamed) + (unnamed.size() == 1
+                                                             ? " and its place: no cell names it"
+                                                             : " and their places: no cell names them"));
+}
+
 ExitCode runExport() {
   if (arguments.empty())
     return usageError("sluice export FORMAT FILE [-o FILE]; " + formatList(/*read=*/false));
@@ -118,10 +137,12 @@ ExitCode runExport() {
     return usageError("the file has several schedules; choose one with --schedule: " +
                       llvm::join(names, ", "));
   std::optional<FormattedSchedule> schedule;
+  size_t expectations = 0;
   session.compilation.run(session.settings[0], session.options, Compilation::Depth::Elaborate,
                           session.diagnostics, [&](Instance &instance) {
                             std::string parameters = instance.parameterText();
                             std::string source = session.compilation.source();
+                            expectations = expectationCount(session.compilation.checked(), instance);
                             if (source.empty())
                               source = instance.name + (parameters.empty() ? "" : " at " + parameters);
                             schedule = {std::move(instance.program), std::move(instance.costs), source};
@@ -136,6 +157,11 @@ ExitCode runExport() {
     llvm::errs() << "sluice: error: " << format->name << " cannot say this schedule: " << error << '\n';
     return Findings;
   }
+  if (format->write != writeJson)
+    sayLostByRows(schedule->program, lost);
+  if (expectations > 0)
+    lost.push_back(counted(expectations, "expectation", "expectations") +
+                   ": they stay with the schedule file");
   printLost(lost);
   if (!output.empty())
     return writeFile(output, *text);

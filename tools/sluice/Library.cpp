@@ -1,8 +1,8 @@
 #include "Library.h"
 
 #include "Emit/FindingsText.h"
-#include "Sema/Settings.h"
 #include "Std/LibraryText.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

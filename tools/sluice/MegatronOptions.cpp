@@ -1,6 +1,6 @@
 #include "MegatronOptions.h"
 
-#include "Sema/Settings.h"
+#include "Support/Words.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
