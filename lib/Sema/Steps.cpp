@@ -54,22 +54,26 @@ std::vector<SlotId> slotsOf(const Code &code, NodeId root) {
   return slots;
 }
 
-/// Parameters that the expression depends on, through `let`s before it too.
-static std::vector<const CheckedParam *> paramsBehind(const Code &code, NodeId node,
-                                                      llvm::ArrayRef<CheckedStep> before,
-                                                      llvm::ArrayRef<CheckedParam> params) {
+/// Slots that the expression depends on, through `let`s before it too.
+static std::vector<SlotId> slotsBehind(const Code &code, NodeId node, llvm::ArrayRef<CheckedStep> before) {
   std::vector<SlotId> slots = slotsOf(code, node);
-  std::vector<const CheckedParam *> result;
-  for (size_t i = 0; i < slots.size(); ++i) {
+  for (size_t i = 0; i < slots.size(); ++i)
     for (const CheckedStep &step : before)
       if (step.kind == CheckedStep::Kind::Let && step.slot == slots[i])
         for (SlotId inner : slotsOf(code, step.value))
           if (!llvm::is_contained(slots, inner))
             slots.push_back(inner);
+  return slots;
+}
+
+/// Parameters among the slots.
+static std::vector<const CheckedParam *> paramsOf(llvm::ArrayRef<SlotId> slots,
+                                                  llvm::ArrayRef<CheckedParam> params) {
+  std::vector<const CheckedParam *> result;
+  for (SlotId slot : slots)
     for (const CheckedParam &param : params)
-      if (param.slot == slots[i])
+      if (param.slot == slot)
         result.push_back(&param);
-  }
   return result;
 }
 
@@ -79,7 +83,7 @@ void Evaluator::suggestForRequire(Finding &finding, size_t failed, llvm::ArrayRe
   Diagnostics unheard;
   std::vector<std::string> suggestions;
   for (const CheckedParam *param :
-       paramsBehind(file.code, steps[failed].value, steps.take_front(failed), params)) {
+       paramsOf(slotsBehind(file.code, steps[failed].value, steps.take_front(failed)), params)) {
     if (!slots[param->slot].isPlainInteger())
       continue;
     int64_t given = slots[param->slot].number.num;
@@ -106,22 +110,41 @@ void Evaluator::suggestForRequire(Finding &finding, size_t failed, llvm::ArrayRe
   finding.fix.message = suggestions.empty() ? "other values" : llvm::join(suggestions, ", or ");
 }
 
+/// Drops findings from `first` on. That the work has no end stays: it is said once a file.
+static void unsay(Diagnostics &diagnostics, size_t first) {
+  std::vector<Finding> &findings = diagnostics.findings();
+  findings.erase(std::remove_if(findings.begin() + static_cast<ptrdiff_t>(first), findings.end(),
+                                [](const Finding &finding) { return finding.rule != Rule::TooManyOps; }),
+                 findings.end());
+}
+
 bool Evaluator::run(llvm::ArrayRef<CheckedStep> steps, llvm::ArrayRef<CheckedParam> params) {
   bool allHold = true;
+  std::vector<SlotId> refused; // what failed requirements rest on
   for (size_t i = 0; i < steps.size(); ++i) {
     const CheckedStep &step = steps[i];
+    const size_t before = diagnostics.findings().size();
+    // A value that cannot be computed from what a requirement refuses is no finding of its own.
+    auto fail = [&] {
+      allHold = false;
+      if (llvm::any_of(slotsBehind(file.code, step.value, steps.take_front(i)),
+                       [&](SlotId slot) { return llvm::is_contained(refused, slot); }))
+        unsay(diagnostics, before);
+    };
     if (step.kind == CheckedStep::Kind::Let) {
       // What depends on a faulty value is silent, so the others can be looked at as well.
       if (slots[step.slot] = eval(step.value); !slots[step.slot])
-        allHold = false;
+        fail();
       continue;
     }
     auto holds = evalBoolean(step.value, "a requirement");
     if (holds && *holds)
       continue;
-    allHold = false;
-    if (!holds)
+    if (!holds) {
+      fail();
       continue;
+    }
+    allHold = false;
     std::vector<std::string> values;
     for (SlotId slot : slotsOf(file.code, step.value))
       values.push_back(fmt::format("{} = {}", file.code.slotNames[slot], str(slots[slot])));
@@ -130,6 +153,8 @@ bool Evaluator::run(llvm::ArrayRef<CheckedStep> steps, llvm::ArrayRef<CheckedPar
         {{"message", step.message}, {"values", values.empty() ? "" : " (" + llvm::join(values, ", ") + ")"}});
     if (!params.empty())
       suggestForRequire(finding, i, steps, params);
+    const std::vector<SlotId> behind = slotsBehind(file.code, step.value, steps.take_front(i));
+    refused.insert(refused.end(), behind.begin(), behind.end());
   }
   return allHold;
 }
