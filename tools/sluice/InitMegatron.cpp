@@ -106,20 +106,19 @@ private:
   }
 
   std::string model() const {
-    std::string out = "// What one layer costs a device for one microbatch.\n";
-    out += line("fn layer_forward(l) = " + byKind("200 us", "3 ms", "4 ms", "2 ms") + ";", "measure");
-    out += line(fmt::format("fn layer_backward(l) = {} * layer_forward(l);", job.fullRecompute ? 3 : 2),
+    std::string out = "model megatron {\n  stages = " + stages() + ";\n  layer_count = loss + 1;\n";
+    out += "  layers(s) = first(s)..first(s + 1);\n  // What one layer costs a device for one microbatch.\n";
+    out += "  layer(l) {\n";
+    out += line("    forward = " + byKind("200 us", "3 ms", "4 ms", "2 ms") + ";", "measure");
+    out += line(fmt::format("    backward = {} * forward;", job.fullRecompute ? 3 : 2),
                 job.fullRecompute ? "measure: with the forward that is recomputed" : "measure");
-    out += line("fn layer_activation(l) = " +
+    out += line("    activation = " +
                     byKind("32 MiB", job.fullRecompute ? "32 MiB" : "256 MiB", "256 MiB", "128 MiB") + ";",
                 job.fullRecompute ? "measure: what recomputation leaves" : "measure");
-    out +=
-        line("fn layer_weights(l) = " + byKind("256 MiB", "384 MiB", "400 MiB", "256 MiB") + ";", "measure");
-    out += "\nmodel megatron {\n  stages = " + stages() + ";\n";
-    for (llvm::StringRef name : {"forward", "backward", "activation", "weights"})
-      out += fmt::format("  {0}(s) = sum(layer_{0}(l) for l in first(s)..first(s + 1));\n", name.str());
-    out += line("  gradients(s) = 2 * weights(s);", "measure: 32-bit gradients of 16-bit weights");
-    out += line("  optimizer_state(s) = 6 * weights(s);", "measure: less with a distributed optimizer");
+    out += line("    weights = " + byKind("256 MiB", "384 MiB", "400 MiB", "256 MiB") + ";", "measure");
+    out += line("    gradients = 2 * weights;", "measure: 32-bit gradients of 16-bit weights");
+    out += line("    optimizer_state = 6 * weights;", "measure: less with a distributed optimizer");
+    out += "  }\n";
     if (job.boundaryBytes)
       out += line(fmt::format("  boundary = {};", formatSize(*job.boundaryBytes)), origin("boundary"));
     else
