@@ -25,10 +25,11 @@ Activation afterForward(const Op &op) {
   return op.has(KeepInput) ? Activation::Input : Activation::Saved;
 }
 
-class Walker {
+/// `hasSplits`: microbatches are split along the sequence. Where they are not, nothing is asked about it.
+template <bool hasSplits> class Walker {
 public:
   Walker(const Program &program, const CostModel &costs, bool skipMisplaced)
-      : program(program), costs(costs), skipMisplaced(skipMisplaced), hasSplits(program.sequenceSplits > 1) {
+      : program(program), costs(costs), skipMisplaced(skipMisplaced) {
     walk.states.resize(static_cast<size_t>(program.stages) * program.microbatches);
   }
   ActivationWalk run();
@@ -43,7 +44,7 @@ private:
 
   const Program &program;
   const CostModel &costs;
-  const bool skipMisplaced, hasSplits;
+  const bool skipMisplaced;
   uint32_t device = 0;
   ActivationWalk walk;
 };
@@ -54,14 +55,14 @@ static bool makesGradient(const Op &op) {
   return op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
 }
 
-void Walker::fault(Rule rule, OpId id, Activation met, OpId other) {
+template <bool hasSplits> void Walker<hasSplits>::fault(Rule rule, OpId id, Activation met, OpId other) {
   const Op &op = program.ops[id];
   walk.faults.push_back({rule, static_cast<uint8_t>(met), device, op.stage, op.microbatch, id, other});
 }
 
 /// An op that its state does not allow. The state goes on as if it had been allowed, so that what follows
 /// is not blamed again.
-void Walker::refuse(OpId id, PairState &state) {
+template <bool hasSplits> void Walker<hasSplits>::refuse(OpId id, PairState &state) {
   const Op &op = program.ops[id];
   const Activation met = state.activation;
   switch (op.kind) {
@@ -91,7 +92,7 @@ void Walker::refuse(OpId id, PairState &state) {
 
 /// Producers on this device must stand earlier in its program; those of other devices are a matter of
 /// the compute order.
-void Walker::checkNeighbours(OpId id, const PairState *state) {
+template <bool hasSplits> void Walker<hasSplits>::checkNeighbours(OpId id, const PairState *state) {
   const Op &op = program.ops[id];
   const size_t row = program.microbatches;
   switch (op.kind) {
@@ -116,7 +117,7 @@ void Walker::checkNeighbours(OpId id, const PairState *state) {
 }
 
 /// Of a program with sequence splits: those of one microbatch share their device, and their order.
-void Walker::checkSplits(OpId id, const PairState *state) {
+template <bool hasSplits> void Walker<hasSplits>::checkSplits(OpId id, const PairState *state) {
   const Op &op = program.ops[id];
   auto report = [&](Rule rule) {
     const bool isReported = !walk.faults.empty() && walk.faults.back().op == id;
@@ -129,7 +130,7 @@ void Walker::checkSplits(OpId id, const PairState *state) {
     report(Rule::MissingGradient);
 }
 
-void Walker::step(OpId id) {
+template <bool hasSplits> void Walker<hasSplits>::step(OpId id) {
   const Op &op = program.ops[id];
   if (!op.touchesActivation())
     return;
@@ -137,7 +138,7 @@ void Walker::step(OpId id) {
     return;
   PairState &state = walk.states[static_cast<size_t>(op.stage) * program.microbatches + op.microbatch];
   checkNeighbours(id, &state);
-  if (hasSplits)
+  if constexpr (hasSplits)
     checkSplits(id, &state);
   Activation next = transitions[static_cast<int>(op.kind)][static_cast<int>(state.activation)];
   if (next == illegal)
@@ -190,7 +191,7 @@ static bool feeds(const Program &program, const Op &producer, const Op &consumer
 }
 
 /// Members start together, so none may need another's result. One that does is blamed for that alone.
-void Walker::overlap(OpId first, OpId end) {
+template <bool hasSplits> void Walker<hasSplits>::overlap(OpId first, OpId end) {
   for (OpId id = first; id < end; ++id) {
     OpId producer = first;
     while (producer < end && (producer == id || !feeds(program, program.ops[producer], program.ops[id])))
@@ -204,7 +205,7 @@ void Walker::overlap(OpId first, OpId end) {
   }
 }
 
-ActivationWalk Walker::run() {
+template <bool hasSplits> ActivationWalk Walker<hasSplits>::run() {
   for (device = 0; device < program.devices; ++device)
     for (OpId id = program.deviceBegin[device], end = program.deviceBegin[device + 1]; id < end;)
       if (program.ops[id].has(OverlapFirst)) {
@@ -218,7 +219,9 @@ ActivationWalk Walker::run() {
 }
 
 ActivationWalk walkActivations(const Program &program, const CostModel &costs, bool skipMisplaced) {
-  return Walker(program, costs, skipMisplaced).run();
+  if (program.sequenceSplits > 1)
+    return Walker<true>(program, costs, skipMisplaced).run();
+  return Walker<false>(program, costs, skipMisplaced).run();
 }
 
 } // namespace sluice

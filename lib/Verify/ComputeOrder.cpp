@@ -17,18 +17,6 @@ bool ComputeOrder::lacksBackward(uint32_t stage, uint32_t microbatch, uint32_t d
   return !(marks[pair(stage, microbatch)] & backwardDone) && program.deviceOf(stage, microbatch) != device;
 }
 
-bool ComputeOrder::run() {
-  // Device 0 on top: with the usual placements the first stages have work first.
-  for (uint32_t device = program.devices; device-- > 0;)
-    runnable.push_back(device);
-  while (!runnable.empty()) {
-    uint32_t device = runnable.back();
-    runnable.pop_back();
-    advance(device);
-  }
-  return finished() == program.size();
-}
-
 uint64_t ComputeOrder::finished() const {
   uint64_t count = 0;
   for (uint32_t device = 0; device < program.devices; ++device)
@@ -56,9 +44,10 @@ std::optional<ComputeOrder::Need> ComputeOrder::needOf(const Op &op) const {
 }
 
 /// What `needOf` says, without making it: this is asked for every op.
-bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
-  const bool takesActivation = op.kind == (isReceived ? OpKind::RecvActivation : OpKind::Forward);
-  const bool takesGradient = isReceived ? op.kind == OpKind::RecvGradient
+template <ComputeOrder::Follow followed> bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
+  const bool atReceives = followed == Follow::Messages && isReceived;
+  const bool takesActivation = op.kind == (atReceives ? OpKind::RecvActivation : OpKind::Forward);
+  const bool takesGradient = atReceives ? op.kind == OpKind::RecvGradient
                                         : op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
   if (takesActivation) {
     if (op.stage == 0 || !lacksForward(op.stage - 1u, op.microbatch, device))
@@ -73,9 +62,9 @@ bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
   return true;
 }
 
-void ComputeOrder::finish(const Op &op) {
+template <ComputeOrder::Follow followed> void ComputeOrder::finish(const Op &op) {
   uint8_t done, awaited;
-  const bool isSent = follow == Follow::Messages;
+  constexpr bool isSent = followed == Follow::Messages;
   if (op.kind == (isSent ? OpKind::SendActivation : OpKind::Forward))
     done = forwardDone, awaited = forwardAwaited;
   else if (isSent ? op.kind == OpKind::SendGradient
@@ -105,28 +94,30 @@ bool ComputeOrder::join(uint32_t device, uint32_t stage) {
   return true;
 }
 
-OpId ComputeOrder::statementEnd(OpId first) const {
-  if (program.ops[first].has(GroupFirst))
+/// First op after the statement (an op, an overlap, or a group of posts) that starts at `first`. Groups make
+/// no difference to the order of the data: each post is a statement of its own there.
+template <ComputeOrder::Follow followed> OpId ComputeOrder::statementEnd(OpId first) const {
+  if (followed == Follow::Messages && program.ops[first].has(GroupFirst))
     return program.postedEnd(first);
   return program.ops[first].has(OverlapFirst) ? program.groupEnd(first) : first + 1;
 }
 
-void ComputeOrder::advance(uint32_t device) {
+template <ComputeOrder::Follow followed> void ComputeOrder::advance(uint32_t device) {
   const OpId end = program.deviceBegin[device + 1];
   OpId at = cursor[device];
   while (at < end) {
     const Op &op = program.ops[at];
-    const OpId groupEnd = statementEnd(at);
+    const OpId groupEnd = statementEnd<followed>(at);
     if (groupEnd != at + 1) {
-      if (op.has(GroupFirst))
+      if (followed == Follow::Messages && op.has(GroupFirst))
         for (OpId id = at; id < groupEnd; ++id)
-          finish(program.ops[id]); // its posts; what it receives is waited for below
+          finish<followed>(program.ops[id]); // its posts; what it receives is waited for below
       bool waits = false;
       for (OpId id = at; id < groupEnd && !waits; ++id)
-        waits = mustWait(program.ops[id], device);
+        waits = mustWait<followed>(program.ops[id], device);
       if (waits)
         break;
-    } else if (mustWait(op, device)) {
+    } else if (mustWait<followed>(op, device)) {
       break;
     } else if (joins(op)) {
       cursor[device] = at; // `join` may move it on when another device arrives last
@@ -134,9 +125,22 @@ void ComputeOrder::advance(uint32_t device) {
         return;
     }
     for (; at < groupEnd; ++at)
-      finish(program.ops[at]);
+      finish<followed>(program.ops[at]);
   }
   cursor[device] = at;
+}
+
+bool ComputeOrder::run() {
+  // Device 0 on top: with the usual placements the first stages have work first.
+  for (uint32_t device = program.devices; device-- > 0;)
+    runnable.push_back(device);
+  while (!runnable.empty()) {
+    uint32_t device = runnable.back();
+    runnable.pop_back();
+    // Most programs have no messages, and are walked without looking for any.
+    follow == Follow::Data ? advance<Follow::Data>(device) : advance<Follow::Messages>(device);
+  }
+  return finished() == program.size();
 }
 
 } // namespace sluice

@@ -54,10 +54,10 @@ private:
   size_t pair(uint32_t stage, uint32_t microbatch) const {
     return static_cast<size_t>(stage) * program.microbatches + microbatch;
   }
-  void advance(uint32_t device);
-  OpId statementEnd(OpId first) const;
-  bool mustWait(const Op &op, uint32_t device);
-  void finish(const Op &op);
+  template <Follow followed> void advance(uint32_t device);
+  template <Follow followed> OpId statementEnd(OpId first) const;
+  template <Follow followed> bool mustWait(const Op &op, uint32_t device);
+  template <Follow followed> void finish(const Op &op);
   bool join(uint32_t device, uint32_t stage);
 
   const Program &program;
