@@ -204,6 +204,16 @@ private:
   char *at = nullptr;
 };
 
+/// About the bytes of all rows, rather more than fewer: a text that grows is copied again and again.
+size_t roomFor(const Program &program) {
+  const size_t stage = fmt::formatted_size("{}", program.stages);
+  const size_t microbatch = fmt::formatted_size("{}", program.microbatches);
+  size_t room = program.devices;
+  for (const Op &op : program.ops)
+    room += stage + (op.isCommunication() ? 6 : 1) + microbatch + 1;
+  return room;
+}
+
 } // namespace
 
 std::optional<std::string> writePytorchCsv(const FormattedSchedule &schedule, const PytorchOptions &options,
@@ -234,6 +244,7 @@ std::optional<std::string> writePytorchCsv(const FormattedSchedule &schedule, co
     program = std::move(*whole);
   }
   std::string out;
+  out.reserve(roomFor(program));
   RowPrinter printer(program);
   for (uint32_t d = 0; d < program.devices; ++d)
     printer.print(d, out);

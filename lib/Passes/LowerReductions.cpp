@@ -17,15 +17,22 @@ Program lowerReductions(const Program &program) {
     for (OpId op = first; op < end; ++op)
       if (isContribution(program.ops[op]))
         last[program.ops[op].stage] = op;
+    OpId copied = first; // ops go over in long runs
     for (OpId begin = first; begin < end;) {
       const OpId stop = std::min(program.groupEnd(begin), end);
-      if (program.ops[begin].kind != OpKind::Reduce)
-        writer.copy(begin, stop);
+      if (program.ops[begin].kind == OpKind::Reduce) {
+        writer.copy(copied, begin);
+        copied = stop;
+      }
       for (OpId op = begin; op < stop; ++op)
-        if (isContribution(program.ops[op]) && last[program.ops[op].stage] == op)
+        if (isContribution(program.ops[op]) && last[program.ops[op].stage] == op) {
+          writer.copy(copied, stop);
+          copied = stop;
           writer.insert({OpKind::Reduce, 0, program.ops[op].stage, noMicrobatch}, op);
+        }
       begin = stop;
     }
+    writer.copy(copied, end);
   }
   return writer.take();
 }

@@ -138,12 +138,21 @@ private:
         writer.insert({change.kind, 0, change.stage, noMicrobatch}, origin);
       }
     };
-    for (OpId op = first; op < last; ++op) {
-      if (isShard(program.ops[op]))
+    for (OpId op = first; op < last;) {
+      if (isShard(program.ops[op])) {
+        ++op;
         continue;
+      }
       origin = op;
       writeChanges(op);
-      writer.copy(op);
+      // Up to the next change all go over at once.
+      const OpId stop = changesOf.empty() ? last : changesOf.back().before;
+      OpId end = op + 1;
+      while (end < stop && !isShard(program.ops[end]))
+        ++end;
+      writer.copy(op, end);
+      origin = end - 1;
+      op = end;
     }
     writeChanges(last);
   }

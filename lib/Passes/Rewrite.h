@@ -6,8 +6,9 @@
 
 namespace sluice {
 
-/// `program` without its ops and what names them.
-inline Program withoutOps(const Program &program) {
+/// `program` without its ops and what names them; `withPlaces`: with the loops and lines that its ops come
+/// from.
+inline Program withoutOps(const Program &program, bool withPlaces) {
   Program result;
   result.name = program.name;
   result.stages = program.stages;
@@ -22,9 +23,11 @@ inline Program withoutOps(const Program &program) {
   result.placement = program.placement;
   result.placedBy = program.placedBy;
   result.placeSpans = program.placeSpans;
-  result.sites = program.sites;
-  result.nests = program.nests;
-  result.frames = program.frames;
+  if (withPlaces) { // as long as the program itself where loops turn often
+    result.sites = program.sites;
+    result.nests = program.nests;
+    result.frames = program.frames;
+  }
   result.programSpan = program.programSpan;
   result.span = program.span;
   return result;
@@ -55,7 +58,8 @@ public:
   /// `expected`: ops of the result, so that columns grow once. Without places the result's ops have none in
   /// the source, and take half the room.
   Rewriter(const Program &program, size_t expected, bool withPlaces = true)
-      : program(program), result(withoutOps(program)), hasPlaces(withPlaces && !program.siteOf.empty()) {
+      : program(program), hasPlaces(withPlaces && !program.siteOf.empty()),
+        result(withoutOps(program, hasPlaces)) {
     result.deviceBegin.reserve(program.devices + 1);
     result.ops.reserve(expected);
     if (hasPlaces) {
@@ -67,8 +71,14 @@ public:
   void beginDevice() { result.deviceBegin.push_back(result.size()); }
   void copy(OpId op) { insert(program.ops[op], op); }
   void copy(OpId begin, OpId end) {
-    for (OpId op = begin; op < end; ++op)
-      copy(op);
+    auto append = [&](const auto &from, auto &to) {
+      to.insert(to.end(), from.begin() + begin, from.begin() + end);
+    };
+    append(program.ops, result.ops);
+    if (hasPlaces) {
+      append(program.siteOf, result.siteOf);
+      append(program.frameOf, result.frameOf);
+    }
   }
   /// `op`, on account of `origin` of the program.
   void insert(const Op &op, OpId origin) {
@@ -87,8 +97,8 @@ public:
 
 private:
   const Program &program;
+  const bool hasPlaces;
   Program result;
-  bool hasPlaces;
 };
 
 } // namespace sluice
