@@ -37,14 +37,16 @@ public:
   llvm::ArrayRef<OpId> repeats() const { return repeated; }
   /// Sends and receives that have no other device to talk to (406).
   llvm::ArrayRef<OpId> withoutPeer() const { return lonely; }
+  /// Of a message whose stage the program has.
   size_t indexOf(const Message &message) const {
     return (static_cast<size_t>(message.isGradient) * stages + message.stage) * microbatches +
            message.microbatch;
   }
 
 private:
+  /// What a receive in front of the first stage or behind the last one would carry is no message.
   OpId at(const std::vector<OpId> &column, const Message &message) const {
-    return column.empty() ? noOp : column[indexOf(message)];
+    return column.empty() || message.stage >= stages ? noOp : column[indexOf(message)];
   }
   size_t stages, microbatches;
   std::vector<OpId> sends, receives; // per message: activations, then gradients
