@@ -318,6 +318,23 @@ TEST(Lowering, JustInTimeKeepsTheOrderOfSends) {
   EXPECT_EQ(lowered->opsOf(1).vec(), receiver);
 }
 
+// Export takes orders that have not been checked. One message is sent for the two forwards of device 1.
+TEST(Lowering, AnOpThatIsWrittenTwiceIsReceivedOnce) {
+  Program program;
+  program.stages = program.devices = 2;
+  program.microbatches = 1;
+  program.placement = StageTable<uint32_t>({0, 1});
+  program.deviceBegin = {0, 1, 3};
+  program.ops = {{OpKind::Forward, 0, 0, 0}, {OpKind::Forward, 0, 1, 0}, {OpKind::Forward, 0, 1, 0}};
+  for (CommunicationPlacement placement : placements) {
+    std::optional<Program> lowered = lowerCommunication(program, ProgramIndex(program), placement);
+    ASSERT_TRUE(lowered);
+    const std::vector<Op> receiver = {
+        {OpKind::RecvActivation, 0, 1, 0}, {OpKind::Forward, 0, 1, 0}, {OpKind::Forward, 0, 1, 0}};
+    EXPECT_EQ(lowered->opsOf(1).vec(), receiver);
+  }
+}
+
 TEST(Lowering, CyclicOrder) {
   Program program;
   program.stages = program.devices = 2;
