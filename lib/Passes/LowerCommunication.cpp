@@ -23,12 +23,25 @@ Op receiveOf(const Op &consumer) {
           consumer.microbatch};
 }
 
-uint32_t deviceOf(const Program &program, const Op &op) { return program.deviceOf(op.stage, op.microbatch); }
+/// What an op makes for a neighbouring stage on another device: who takes it there, and its receive.
+struct Handover {
+  OpId consumer = noOp; ///< noOp: nothing crosses.
+  uint32_t device = noDevice;
+  Op receive = {OpKind::RecvActivation};
+};
 
-/// The op on another device that takes what `op` of `device` makes; noOp if nothing crosses.
-OpId remoteConsumer(const Program &program, const ProgramIndex &index, uint32_t device, const Op &op) {
+/// Of `op` of `device`. The consumer itself is not looked at: it may be far from the caches, and all there is
+/// to know of it follows from `op`.
+Handover handoverOf(const Program &program, const ProgramIndex &index, uint32_t device, const Op &op) {
   const OpId consumer = consumerOf(program, index, op);
-  return consumer == noOp || deviceOf(program, program.ops[consumer]) == device ? noOp : consumer;
+  if (consumer == noOp)
+    return {};
+  const bool isForward = op.kind == OpKind::Forward;
+  const auto stage = static_cast<uint16_t>(isForward ? op.stage + 1u : op.stage - 1u);
+  const uint32_t to = program.deviceOf(stage, op.microbatch);
+  if (to == device)
+    return {};
+  return {consumer, to, {isForward ? OpKind::RecvActivation : OpKind::RecvGradient, 0, stage, op.microbatch}};
 }
 
 std::optional<Program> placeEarly(const Program &program, const ProgramIndex &index) {
@@ -37,18 +50,18 @@ std::optional<Program> placeEarly(const Program &program, const ProgramIndex &in
   for (uint32_t d = 0; d < program.devices; ++d) {
     length[d] += program.deviceBegin[d + 1] - program.deviceBegin[d];
     for (const Op &op : program.opsOf(d))
-      if (OpId consumer = remoteConsumer(program, index, d, op); consumer != noOp) {
+      if (const Handover made = handoverOf(program, index, d, op); made.consumer != noOp) {
         ++length[d];
-        ++length[deviceOf(program, program.ops[consumer])];
+        ++length[made.device];
       }
   }
-  Program result = withoutOps(program);
+  const bool hasSites = !program.siteOf.empty();
+  Program result = withoutOps(program, hasSites);
   result.isExplicit = true;
   result.deviceBegin.assign(1, 0);
   for (uint32_t d = 0; d < program.devices; ++d)
     result.deviceBegin.push_back(result.deviceBegin[d] + length[d]);
   result.ops.resize(result.deviceBegin.back());
-  const bool hasSites = !program.siteOf.empty();
   if (hasSites) {
     result.siteOf.resize(result.ops.size());
     result.frameOf.resize(result.ops.size());
@@ -69,9 +82,10 @@ std::optional<Program> placeEarly(const Program &program, const ProgramIndex &in
         for (OpId op = begin; op < stop; ++op)
           append(device, program.ops[op], op);
         for (OpId op = begin; op < stop; ++op)
-          if (OpId consumer = remoteConsumer(program, index, device, program.ops[op]); consumer != noOp) {
+          if (const Handover made = handoverOf(program, index, device, program.ops[op]);
+              made.consumer != noOp) {
             append(device, sendOf(program.ops[op]), op);
-            append(deviceOf(program, program.ops[consumer]), receiveOf(program.ops[consumer]), consumer);
+            append(made.device, made.receive, made.consumer);
           }
       }))
     return std::nullopt;
@@ -86,8 +100,8 @@ public:
     size_t messages = 0;
     for (uint32_t d = 0; d < program.devices; ++d)
       for (const Op &op : program.opsOf(d))
-        if (OpId consumer = remoteConsumer(program, index, d, op); consumer != noOp) {
-          channel(d, deviceOf(program, program.ops[consumer])).consumers.push_back(consumer);
+        if (const Handover made = handoverOf(program, index, d, op); made.consumer != noOp) {
+          channel(d, made.device).consumers.push_back(made.consumer);
           ++messages;
         }
     total = program.size() + 2 * messages;
@@ -102,7 +116,7 @@ public:
         receiveFor(d, begin, end, writer);
         writer.copy(begin, end);
         for (OpId op = begin; op < end; ++op)
-          if (remoteConsumer(program, index, d, program.ops[op]) != noOp)
+          if (handoverOf(program, index, d, program.ops[op]).consumer != noOp)
             writer.insert(sendOf(program.ops[op]), op);
         begin = end;
       }
@@ -152,15 +166,16 @@ private:
 
   /// The other device that makes what `op` of `device` takes.
   uint32_t remoteProducer(uint32_t device, const Op &op) const {
+    uint32_t stage = 0; // not looked at either, see handoverOf
     OpId producer = noOp;
     if (op.kind == OpKind::Forward && op.stage > 0)
-      producer = index.forward(op.stage - 1u, op.microbatch);
+      producer = index.forward(stage = op.stage - 1u, op.microbatch);
     else if ((op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput) &&
              op.stage + 1u < program.stages)
-      producer = index.backward(op.stage + 1u, op.microbatch);
+      producer = index.backward(stage = op.stage + 1u, op.microbatch);
     if (producer == noOp)
       return noDevice;
-    const uint32_t from = deviceOf(program, program.ops[producer]);
+    const uint32_t from = program.deviceOf(stage, op.microbatch);
     return from == device ? noDevice : from;
   }
 
