@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -150,16 +151,36 @@ constexpr const char *wordOf[opKindCount] = {"F",     "B",           "I",      "
                                              nullptr, "SEND_F",      "RECV_F", "SEND_B",  "RECV_B",
                                              nullptr, "REDUCE_GRAD", nullptr,  "UNSHARD", "RESHARD"};
 
+/// A short text that is copied whole, in one step, whatever its length: into a buffer with room for all of
+/// it.
+template <size_t room> struct Piece {
+  std::array<char, room - 1> text{};
+  uint8_t length = 0;
+  void set(llvm::StringRef from) {
+    length = static_cast<uint8_t>(from.size());
+    std::memcpy(text.data(), from.data(), from.size());
+  }
+  char *copyTo(char *at) const {
+    std::memcpy(at, text.data(), text.size());
+    return at + length;
+  }
+};
+
 class RowPrinter {
 public:
   explicit RowPrinter(const Program &program) : program(program) {
     for (unsigned kind = 0; kind < opKindCount; ++kind)
-      words[kind] = wordOf[kind] ? llvm::StringRef(wordOf[kind]) : llvm::StringRef();
+      if (wordOf[kind])
+        words[kind].set(wordOf[kind]);
+    numbers.resize(std::min(std::max(program.stages, program.microbatches), mostNumbers));
+    for (uint32_t value = 0; value < numbers.size(); ++value)
+      numbers[value].set(fmt::format_int(value).c_str());
     size_t longest = 0;
     for (uint32_t d = 0; d < program.devices; ++d)
       longest = std::max(longest, program.opsOf(d).size());
     // A cell may close an overlap, too.
-    buffer = std::make_unique_for_overwrite<char[]>(longest * (longestCell + closing.size() + 1) + 1);
+    buffer = std::make_unique_for_overwrite<char[]>(longest * (longestCell + closing.size() + 1) + 1 +
+                                                    sizeof(Piece<16>));
   }
   void print(uint32_t device, std::string &out) {
     at = buffer.get();
@@ -190,16 +211,20 @@ private:
     std::memcpy(at, text.data(), text.size());
     at += text.size();
   }
-  void number(uint32_t value) { at = std::to_chars(at, at + 10, value).ptr; }
+  void number(uint32_t value) {
+    at = value < numbers.size() ? numbers[value].copyTo(at) : std::to_chars(at, at + 10, value).ptr;
+  }
   void cell(const Op &op) {
     number(op.stage);
-    put(words[static_cast<unsigned>(op.kind)]);
+    at = words[static_cast<unsigned>(op.kind)].copyTo(at);
     if (op.hasMicrobatch())
       number(op.microbatch);
   }
 
   const Program &program;
-  std::array<llvm::StringRef, opKindCount> words;
+  static constexpr uint32_t mostNumbers = 1 << 15; // of 8 bytes: they stay in the caches
+  std::array<Piece<16>, opKindCount> words;
+  std::vector<Piece<8>> numbers;  // the digits of the first ones
   std::unique_ptr<char[]> buffer; // for the longest row
   char *at = nullptr;
 };
