@@ -42,6 +42,7 @@ public:
         versions(schedule.program.namedVersions) {}
 
   std::string write() {
+    out.reserve(program.size() * bytesOfOp);
     line("version", std::to_string(scheduleJsonVersion));
     line("name", quoted(program.name));
     if (!source.empty())
@@ -63,7 +64,8 @@ public:
       model();
     cluster();
     training();
-    return out + "\n}\n";
+    out += "\n}\n";
+    return std::move(out);
   }
 
 private:
@@ -219,6 +221,9 @@ private:
   const CostModel &costs;
   const std::string &source;
   llvm::ArrayRef<NamedVersion> versions; // of ops to come
+  /// `["backward", 63, 16383], ` and some more.
+  static constexpr size_t bytesOfOp = 32;
+
   std::string out, indent = "  ";
   bool fresh = true;
 };
