@@ -62,14 +62,18 @@ static void fileRoundTrip(const FormattedSchedule &schedule) {
   demand(count == 1 || diagnostics.hasErrors(), "a printed file gives one schedule");
 }
 
-void runReader(FormatReader read, llvm::StringRef text) {
+void runReader(FormatReader read, llvm::ArrayRef<llvm::StringRef> texts) {
   SourceManager sources;
   Diagnostics diagnostics;
   std::vector<std::string> lost;
-  auto span = sources.addFile("input", text.str());
-  if (!span)
-    return;
-  auto schedule = read(sources, *span, {maxOps}, diagnostics, lost);
+  std::vector<Span> spans;
+  for (llvm::StringRef text : texts) {
+    auto span = sources.addFile("input" + std::to_string(spans.size()), text.str());
+    if (!span)
+      return;
+    spans.push_back(*span);
+  }
+  auto schedule = read(sources, spans, {maxOps}, diagnostics, lost);
   demand(schedule.has_value() != diagnostics.hasErrors(), "a text is read, or has an error");
   diagnostics.finish();
   findingsText(diagnostics.findings(), sources);

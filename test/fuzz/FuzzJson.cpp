@@ -4,6 +4,7 @@
 #include "Pipeline.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size) {
-  sluice::fuzz::runReader(sluice::readJson, {reinterpret_cast<const char *>(data), size});
+  llvm::StringRef text(reinterpret_cast<const char *>(data), size);
+  sluice::fuzz::runReader(sluice::readJson, text);
   return 0;
 }

@@ -1,12 +1,14 @@
 #include "Pipeline.h"
 
 #include "Driver/Compilation.h"
+#include "Driver/CsvFile.h"
 #include "Driver/Queue.h"
 #include "Emit/Chart.h"
 #include "Emit/Cpp.h"
 #include "Emit/FiguresJson.h"
 #include "Emit/FindingsJson.h"
 #include "Emit/FindingsText.h"
+#include "Formats/PytorchCsv.h"
 #include "IR/Print.h"
 #include "Passes/AssignSlots.h"
 
@@ -80,8 +82,46 @@ static void roundTrip(const Program &program) {
   demand(count == 1, "`dump sluice` gives one schedule");
 }
 
+/// What a CSV keeps of a device.
+static std::vector<std::string> computation(const Program &program, uint32_t device) {
+  std::vector<std::string> result;
+  for (const Op &op : program.opsOf(device))
+    if (op.isUseful())
+      result.push_back(str(Op{op.kind, 0, op.stage, op.microbatch}));
+  return result;
+}
+
+/// `export pytorch` takes whatever order there is; a clean one is read from its CSVs as it was.
+static void exportPytorch(const Instance &instance) {
+  const FormattedSchedule schedule{instance.program, instance.costs, {}};
+  for (auto placement :
+       {CommunicationPlacement::Early, CommunicationPlacement::JustInTime, CommunicationPlacement::Deferred})
+    for (bool communication : {false, true}) {
+      std::vector<std::string> lost;
+      std::string error;
+      auto text =
+          writePytorchCsv(schedule, {.communication = communication, .placement = placement}, lost, error);
+      demand(text.has_value() == error.empty(), "what has no CSV has a reason");
+      if (!text || !instance.verdict.clean)
+        continue;
+      Run run(scheduleOfCsv("written.csv"), *text);
+      run.options.elaborate.maxOps = 10 * maxOps; // with communication
+      unsigned count = 0;
+      run.compilation.run(
+          {}, run.options, Compilation::Depth::Elaborate, run.diagnostics, [&](Instance &again) {
+            ++count;
+            demand(again.program.devices == instance.program.devices, "a CSV keeps the devices");
+            for (uint32_t d = 0; d < again.program.devices; ++d)
+              demand(computation(again.program, d) == computation(instance.program, d),
+                     "a CSV keeps the order");
+          });
+      demand(count == 1, "a CSV of a clean schedule gives one schedule");
+    }
+}
+
 static void look(const Instance &instance, const SourceManager &sources) {
   roundTrip(instance.program);
+  exportPytorch(instance);
   printIr(instance.program, *instance.index, &sources);
   reach(instance);
   demand(instance.verdict.complete || !instance.verdict.clean, "a clean program runs to its end");
