@@ -54,6 +54,9 @@ void Elaborator::emitRow() {
       this->count(op);
 }
 
+/// Where a finding about the table as a whole stands: in the CSV, as the file that names it may be made up.
+static Span placeOf(const CheckedTable &source) { return source.isCsv ? source.text : source.span; }
+
 bool Elaborator::placeFromTable() {
   bool failed = false;
   auto stages = declaredSize(evaluator, "stages", failed);
@@ -61,10 +64,17 @@ bool Elaborator::placeFromTable() {
   if (failed || (microbatches && !multiplySplits(*microbatches, program.sequenceSplits, diagnostics)))
     return false;
   program.devices = static_cast<uint32_t>(table.rows.size());
-  for (const Op &op : table.ops) {
-    program.stages = std::max<uint32_t>(program.stages, op.stage + 1u);
-    if (op.hasMicrobatch())
-      program.microbatches = std::max(program.microbatches, op.microbatch + 1);
+  size_t lastStage = 0, lastMicrobatch = 0; // the cells that speak of them first
+  for (size_t i = 0; i < table.ops.size(); ++i) {
+    const Op &op = table.ops[i];
+    if (op.stage >= program.stages) {
+      program.stages = op.stage + 1u;
+      lastStage = i;
+    }
+    if (op.hasMicrobatch() && op.microbatch >= program.microbatches) {
+      program.microbatches = op.microbatch + 1;
+      lastMicrobatch = i;
+    }
   }
   if (stages)
     program.stages = static_cast<uint32_t>(std::min<int64_t>(stages->value, maxStages));
@@ -72,10 +82,19 @@ bool Elaborator::placeFromTable() {
     program.microbatches = static_cast<uint32_t>(std::min<int64_t>(microbatches->value, 0x7fff'fffe));
   uint64_t pairs = static_cast<uint64_t>(program.stages) * program.microbatches;
   if (pairs == 0 || pairs > options.maxOps) {
-    diagnostics.report(Rule::ValueOutOfRange, schedule.table->span,
-                       {{"what", pairs == 0 ? "the table holds no op"
-                                            : fmt::format("the table speaks of {} stages and {} microbatches",
-                                                          program.stages, program.microbatches)}});
+    Finding &finding = diagnostics.report(
+        Rule::ValueOutOfRange, placeOf(*schedule.table),
+        {{"what", pairs == 0 ? "the table holds no op"
+                             : fmt::format("the table speaks of {} stages and {} microbatches",
+                                           program.stages, program.microbatches)}});
+    if (pairs > 0) {
+      const bool byStages = program.stages > program.microbatches;
+      if (byStages ? !stages : !microbatches)
+        finding.notes.push_back({fmt::format("the last {} stands here", byStages ? "stage" : "microbatch"),
+                                 program.sites[table.siteOf[byStages ? lastStage : lastMicrobatch]].span,
+                                 std::nullopt, ""});
+      finding.fix.message = "smaller numbers, or a larger --max-ops";
+    }
     return false;
   }
   // A pair lives where its forward is; a stage whose forward is missing, on the first device it shows on.
@@ -99,12 +118,15 @@ bool Elaborator::placeFromTable() {
       uint32_t d = deviceOf[static_cast<size_t>(m) * program.stages + s];
       row[s] = d == noDevice ? homeOf[s] : d;
       if (row[s] == noDevice) {
-        diagnostics
-            .report(Rule::MisplacedStage, schedule.table->span,
-                    {{"stage", std::to_string(s)},
-                     {"microbatches", fmt::format("microbatch {}", m)},
-                     {"devices", "no device"}})
-            .fix.message = "a cell for each stage, or fewer stages in the model";
+        Finding &finding = diagnostics.report(Rule::MisplacedStage, placeOf(*schedule.table),
+                                              {{"stage", std::to_string(s)},
+                                               {"microbatches", fmt::format("microbatch {}", m)},
+                                               {"devices", "no device"}});
+        if (!stages)
+          finding.notes.push_back({fmt::format("stage {} is the last one, from here", program.stages - 1),
+                                   program.sites[table.siteOf[lastStage]].span, std::nullopt, ""});
+        finding.fix.message = stages ? "a cell for each stage, or fewer stages in the model"
+                                     : "a cell for each stage, or other stages in the cells";
         return false;
       }
     }

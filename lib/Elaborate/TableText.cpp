@@ -83,16 +83,21 @@ protected:
     if (++badCells > mostBadCells)
       return;
     llvm::StringRef rest = text.drop_front(badAt);
-    std::string from =
-        rest.empty() ? "at its end: a number is missing" : fmt::format("from \"{}\" on", shortened(rest));
+    // Behind a number it is no number that is missing, but the rest of an overlap.
+    std::string from = !rest.empty()          ? fmt::format("from \"{}\" on", shortened(rest))
+                       : isDigit(text.back()) ? "at its end: the rest of the overlap is missing"
+                                              : "at its end: a number is missing";
     Finding &finding = diagnostics.report(Rule::BadCell, spanOf(text.begin(), text.end()),
                                           {{"cell", shortened(text)}, {"from", from}});
     finding.device = device();
     finding.notes.push_back({fmt::format("{}cell {}, character {}", rowText(), cells, badAt + 1),
                              spanOf(rest.begin(), rest.begin() + 1), device(), ""});
     std::string near = text.size() > longestShown ? "" : nearestCell(text);
-    finding.fix.message = near.empty() ? "stage, one of F I W B, microbatch: 0F3; or (0F7;7B3)OVERLAP_F_B"
-                                       : fmt::format("\"{}\"?", near);
+    if (isCounted && (text.contains('\t') || (text.contains(';') && !text.starts_with("("))))
+      finding.fix.message = "put commas between cells";
+    else
+      finding.fix.message = near.empty() ? "stage, one of F I W B, microbatch: 0F3; or (0F7;7B3)OVERLAP_F_B"
+                                         : fmt::format("\"{}\"?", near);
   }
 
   /// Rows of a CSV are counted, those of a table have their device in front of them.

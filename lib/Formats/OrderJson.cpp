@@ -163,8 +163,15 @@ private:
     for (const Row &row : rows)
       for (const Op &op : row.ops)
         shown = std::max<uint64_t>(shown, op.microbatch + 1);
-    bool fits = stated < 0x7fff'ffff && splits < 0x7fff'ffff && stated * splits < 0x7fff'ffff;
-    return fits && stated * splits > shown ? static_cast<uint32_t>(stated * splits) : 0;
+    if (stated >= 0x7fff'ffff || splits >= 0x7fff'ffff || stated * splits >= 0x7fff'ffff) {
+      std::string units = splits == 1 ? "" : fmt::format(" of {} splits", splits);
+      fields.diagnostics.report(
+          Rule::ValueOutOfRange, root.find("params")->span,
+          {{"what", fmt::format("{} microbatches{} are more than {}", stated, units, 0x7fff'fffe)}});
+      fields.good = false;
+      return 0;
+    }
+    return stated * splits > shown ? static_cast<uint32_t>(stated * splits) : 0;
   }
   void checkDeviceCount() {
     auto devices = fields.integerField(root, "n_devices", 1, maxStages);

@@ -78,6 +78,9 @@ std::string formatList(bool read) {
 }
 
 std::string noSuchFormat(llvm::StringRef name, bool read) {
+  if (read && name == "pytorch")
+    return "a PyTorch CSV is a schedule file as it stands, if its name ends in .csv: sluice check order.csv; "
+           "sluice dump sluice order.csv prints it in the language";
   std::vector<llvm::StringRef> names;
   for (const Format &format : allFormats())
     if (read ? format.read != nullptr : format.write != nullptr)
