@@ -249,9 +249,12 @@ private:
       return false;
     if (onlyStage)
       return jsonStage(document->root, *onlyStage);
-    for (const JsonValue &steps : document->root.items)
-      if (text.stages.size() == maxStage || !jsonStage(steps, static_cast<uint32_t>(text.stages.size())))
-        return text.stages.size() < maxStage || jsonExpected(steps, "at most 65536 stages");
+    for (const JsonValue &steps : document->root.items) {
+      if (text.stages.size() == maxStage)
+        return jsonExpected(steps, "at most 65536 stages");
+      if (!jsonStage(steps, static_cast<uint32_t>(text.stages.size())))
+        return false;
+    }
     return true;
   }
   bool jsonExpected(const JsonValue &value, const char *what) {
