@@ -40,7 +40,7 @@ struct Instance {
   /// The schedule as declared and what it derives from, down to that template.
   std::vector<const CheckedSchedule *> uses;
   std::vector<Span> tightened; ///< Each `tighten` that was applied, in this order.
-  bool isCompiled = false;  ///< Program and costs are there.
+  bool isCompiled = false;     ///< Program and costs are there.
   Program program;
   std::unique_ptr<ProgramIndex> index;
   CostModel costs;

@@ -137,7 +137,7 @@ struct CheckedSchedule {
     NodeId condition = noNode; ///< Conditional: then uses[0], else uses[1].
     std::vector<Use> branches;
     std::vector<Span> tightened; ///< Each `tighten` that takes this, the innermost first.
-    uint32_t schedule = 0;                              ///< Into CheckedFile::schedules.
+    uint32_t schedule = 0;       ///< Into CheckedFile::schedules.
     std::vector<std::pair<uint32_t, NodeId>> arguments; ///< Parameter index, value.
     Span span;
   };

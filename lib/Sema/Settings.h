@@ -9,15 +9,15 @@
 namespace sluice {
 
 enum class SettingType : uint8_t {
-  Count,     ///< a whole number
-  Quantity,  ///< a number of `dimension`; times may also be plain numbers (ticks)
-  Word,      ///< one of `words`
-  Flag,      ///< no value
-  Stages,    ///< `NAME on s, t;`
-  LinkBlock, ///< `link { … }`
+  Count,      ///< a whole number
+  Quantity,   ///< a number of `dimension`; times may also be plain numbers (ticks)
+  Word,       ///< one of `words`
+  Flag,       ///< no value
+  Stages,     ///< `NAME on s, t;`
+  LinkBlock,  ///< `link { … }`
   LayerBlock, ///< `layer(l) { … }`
   Range,      ///< `NAME(s) = a..b`
-  Other,     ///< a form of its own that has no meaning yet
+  Other,      ///< a form of its own that has no meaning yet
 };
 
 struct SettingInfo {

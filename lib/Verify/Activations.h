@@ -28,9 +28,9 @@ static_assert(sizeof(PairState) == 1);
 /// Fault::cause of a missing input or gradient that another split of the same microbatch makes.
 inline constexpr uint8_t ofSplit = 15;
 
-/// Walks every device program once. Fault::cause is the Activation that an op met, or `ofSplit`. Faults that follow
-/// from others are not left out yet, and pairs that end unfinished (201, 202) are left to the reader of
-/// the final states. `skipMisplaced`: some ops stand where their pair is not placed; pass over them.
+/// Walks every device program once. Fault::cause is the Activation that an op met, or `ofSplit`. Faults that
+/// follow from others are not left out yet, and pairs that end unfinished (201, 202) are left to the reader
+/// of the final states. `skipMisplaced`: some ops stand where their pair is not placed; pass over them.
 struct ActivationWalk {
   std::vector<PairState> states;
   std::vector<Fault> faults;

@@ -1,7 +1,8 @@
 // Checks of a program that need no times: placement (8xx), activations (2xx), written communication
-// (4xx), the compute order (3xx), gradients, reductions and updates (5xx), versions of weights (6xx) and declared buffers (7xx). Findings
-// follow an order of blame, 8xx > 2xx > 4xx > 3xx > 5xx > 6xx > 7xx: per device and stage (in 2xx also per
-// microbatch) only the first cause is reported, and findings of one rule, cause and line are one finding. Linear in the number of ops; one byte per stage and microbatch.
+// (4xx), the compute order (3xx), gradients, reductions and updates (5xx), versions of weights (6xx) and
+// declared buffers (7xx). Findings follow an order of blame, 8xx > 2xx > 4xx > 3xx > 5xx > 6xx > 7xx: per
+// device and stage (in 2xx also per microbatch) only the first cause is reported, and findings of one rule,
+// cause and line are one finding. Linear in the number of ops; one byte per stage and microbatch.
 #pragma once
 
 #include "IR/CostModel.h"

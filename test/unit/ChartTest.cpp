@@ -150,15 +150,16 @@ TEST(Chart, IsWholeForAnyScheduleWindowAndWidth) {
 
 TEST(Chart, FiguresNameTheirDenominators) {
   const std::string text = Shown(oneFOneB(4, 8), milliseconds(4, 10, 10, 10)).text();
-  for (const char *part : {"makespan          330 ms", "idle fraction     3/11 = 27.27 %          of elapsed",
-                           "overhead ratio    3/8 = 37.5 %            of ideal", "modeled, not measured",
-                           "  closed forms      equal to the timeline:\n"
-                           "    overhead_ratio == (P - 1) / M: 3/8 = 37.5 % (1F1B with P = 4, M = 8, known by its ops)\n"
-                           "    idle_fraction == (P - 1) / (M + P - 1): 3/11 = 27.27 % (the same)\n",
-                           "  1        240    90    10     20         0          0        60          3\n",
-                           "idle = fill + drain + transfer + imbalance + upstream, exactly",
-                           "not counted, as the file does not give them: activation, boundary",
-                           "peak_memory needs `activation`, which the file does not give"})
+  for (const char *part :
+       {"makespan          330 ms", "idle fraction     3/11 = 27.27 %          of elapsed",
+        "overhead ratio    3/8 = 37.5 %            of ideal", "modeled, not measured",
+        "  closed forms      equal to the timeline:\n"
+        "    overhead_ratio == (P - 1) / M: 3/8 = 37.5 % (1F1B with P = 4, M = 8, known by its ops)\n"
+        "    idle_fraction == (P - 1) / (M + P - 1): 3/11 = 27.27 % (the same)\n",
+        "  1        240    90    10     20         0          0        60          3\n",
+        "idle = fill + drain + transfer + imbalance + upstream, exactly",
+        "not counted, as the file does not give them: activation, boundary",
+        "peak_memory needs `activation`, which the file does not give"})
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
 }
 
