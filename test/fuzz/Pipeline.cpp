@@ -94,29 +94,31 @@ static std::vector<std::string> computation(const Program &program, uint32_t dev
 /// `export pytorch` takes whatever order there is; a clean one is read from its CSVs as it was.
 static void exportPytorch(const Instance &instance) {
   const FormattedSchedule schedule{instance.program, instance.costs, {}};
-  for (auto placement :
-       {CommunicationPlacement::Early, CommunicationPlacement::JustInTime, CommunicationPlacement::Deferred})
-    for (bool communication : {false, true}) {
-      std::vector<std::string> lost;
-      std::string error;
-      auto text =
-          writePytorchCsv(schedule, {.communication = communication, .placement = placement}, lost, error);
-      demand(text.has_value() == error.empty(), "what has no CSV has a reason");
-      if (!text || !instance.verdict.clean)
-        continue;
-      Run run(scheduleOfCsv("written.csv"), *text);
-      run.options.elaborate.maxOps = 10 * maxOps; // with communication
-      unsigned count = 0;
-      run.compilation.run(
-          {}, run.options, Compilation::Depth::Elaborate, run.diagnostics, [&](Instance &again) {
-            ++count;
-            demand(again.program.devices == instance.program.devices, "a CSV keeps the devices");
-            for (uint32_t d = 0; d < again.program.devices; ++d)
-              demand(computation(again.program, d) == computation(instance.program, d),
-                     "a CSV keeps the order");
-          });
-      demand(count == 1, "a CSV of a clean schedule gives one schedule");
-    }
+  using enum CommunicationPlacement;
+  const PytorchOptions variants[] = {{},
+                                     {.communication = true, .placement = Early},
+                                     {.communication = true, .placement = JustInTime},
+                                     {.communication = true, .placement = Deferred}};
+  for (const PytorchOptions &options : variants) {
+    std::vector<std::string> lost;
+    std::string error;
+    auto text = writePytorchCsv(schedule, options, lost, error);
+    demand(text.has_value() == error.empty(), "what has no CSV has a reason");
+    if (!text || !instance.verdict.clean)
+      continue;
+    Run run(scheduleOfCsv("written.csv"), *text);
+    run.options.elaborate.maxOps = 10 * maxOps; // with communication
+    unsigned count = 0;
+    run.compilation.run(
+        {}, run.options, Compilation::Depth::Elaborate, run.diagnostics, [&](Instance &again) {
+          ++count;
+          demand(again.program.devices == instance.program.devices, "a CSV keeps the devices");
+          for (uint32_t d = 0; d < again.program.devices; ++d)
+            demand(computation(again.program, d) == computation(instance.program, d),
+                   "a CSV keeps the order");
+        });
+    demand(count == 1, "a CSV of a clean schedule gives one schedule");
+  }
 }
 
 static void look(const Instance &instance, const SourceManager &sources) {
