@@ -5,6 +5,7 @@
 #include "Formats/PytorchCsv.h"
 #include "Formats/ScheduleJson.h"
 #include "Support/Words.h"
+#include "Verify/Verify.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -141,15 +142,19 @@ ExitCode runExport() {
                       llvm::join(names, ", "));
   std::optional<FormattedSchedule> schedule;
   size_t expectations = 0;
-  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Elaborate,
-                          session.diagnostics, [&](Instance &instance) {
-                            std::string parameters = instance.parameterText();
-                            std::string source = session.compilation.source();
-                            expectations = expectationCount(session.compilation.checked(), instance);
-                            if (source.empty())
-                              source = instance.name + (parameters.empty() ? "" : " at " + parameters);
-                            schedule = {std::move(instance.program), std::move(instance.costs), source};
-                          });
+  bool isClean = true;
+  session.compilation.run(
+      session.settings[0], session.options, Compilation::Depth::Elaborate, session.diagnostics,
+      [&](Instance &instance) {
+        std::string parameters = instance.parameterText();
+        std::string source = session.compilation.source();
+        expectations = expectationCount(session.compilation.checked(), instance);
+        Diagnostics findings; // not its own: they are those of check
+        isClean = verify(instance.program, ProgramIndex(instance.program), instance.costs, findings).clean;
+        if (source.empty())
+          source = instance.name + (parameters.empty() ? "" : " at " + parameters);
+        schedule = {std::move(instance.program), std::move(instance.costs), source};
+      });
   ExitCode code = session.finish();
   if (!schedule || code != Clean)
     return code;
@@ -160,6 +165,9 @@ ExitCode runExport() {
     llvm::errs() << "sluice: error: " << format->name << " cannot say this schedule: " << error << '\n';
     return Findings;
   }
+  if (!isClean)
+    llvm::errs() << "sluice: warning: the schedule has errors, and is exported with them: sluice check "
+                 << arguments[1] << '\n';
   if (format->write != writeJson)
     sayLostByRows(schedule->program, lost);
   if (expectations > 0)
