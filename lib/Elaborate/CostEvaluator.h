@@ -38,6 +38,7 @@ private:
   Rationals zeros() const { return Rationals(std::vector<Rational>(program.stages)); }
   void missing(llvm::StringRef figure, llvm::StringRef name);
   void evaluateCluster();
+  void evaluateChannels();
   std::optional<int64_t> eagerDepth(NodeId node);
 
   // CostLayers.cpp
@@ -58,6 +59,7 @@ private:
   std::vector<int64_t> bytesOf(const Rationals &sizes, const CheckedSetting &of);
   StageTable<int64_t> sizes(const char *name, const StageTable<int64_t> &otherwise);
   void evaluateSizes();
+  void evaluateSkips();
 
   // CostTransfers.cpp
   struct Link {
@@ -70,6 +72,8 @@ private:
   std::optional<int64_t> count(const char *name);
   void evaluateSemantics();
   bool evaluateTraining();
+  bool evaluateTokens();
+  void evaluateGradientTerms();
   void batchMismatch(const std::optional<Rational> &fraction);
 
   const Program &program;
@@ -83,6 +87,7 @@ private:
   bool hasOverlaps = false;
   Span firstTick, firstTime;
   Rationals forward, recompute, backward, backwardInput, backwardWeight, activationTransfer, gradientTransfer;
+  std::vector<Rationals> skipTransfer; // see CostModel
   std::map<std::pair<uint32_t, uint32_t>, Rational> overlapped;
 };
 

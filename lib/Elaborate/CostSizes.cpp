@@ -1,6 +1,8 @@
 // Sizes in bytes, and the stages that settings name.
 #include "Elaborate/CostEvaluator.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 namespace sluice {
@@ -67,6 +69,30 @@ void CostEvaluator::evaluateSizes() {
   };
   mark("random", costs.randomStage);
   mark("batch_norm", costs.batchNormStage);
+  evaluateSkips();
+}
+
+/// What each skip edge carries: its own boundary, else that of the stage it leaves.
+void CostEvaluator::evaluateSkips() {
+  for (const SkipEdge &skip : program.skips) {
+    const CheckedEdge &edge = *llvm::find_if(
+        file.model->edges, [&](const CheckedEdge &written) { return written.span == skip.span; });
+    StageTable<int64_t> sizes;
+    for (uint32_t m = 0; m < program.microbatches && !failed; ++m) {
+      int64_t bytes = 0;
+      if (edge.boundary == ~0u) {
+        bytes = costs.boundary.at(skip.from, m);
+      } else {
+        const CheckedSetting &boundary = file.settings[edge.boundary];
+        auto size = value(boundary, Value::of(Rational(m)), sizeDimension);
+        const Rationals row(std::vector<Rational>{size.value_or(Rational(0))});
+        bytes = bytesOf(row, boundary)[0];
+      }
+      sizes.addMicrobatch(std::vector<int64_t>{bytes});
+    }
+    sizes.finish();
+    costs.skipBoundary.push_back(std::move(sizes));
+  }
 }
 
 } // namespace sluice

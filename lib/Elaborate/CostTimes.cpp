@@ -143,6 +143,9 @@ void CostEvaluator::chooseUnit() {
   for (const Rationals *times : all)
     for (const Rational &time : times->all())
       include(time);
+  for (const Rationals &times : skipTransfer)
+    for (const Rational &time : times.all())
+      include(time);
   for (const auto &[stages, time] : overlapped)
     include(time);
   auto unit = Rational::make(numerator == 0 ? 1 : numerator, denominator);
@@ -160,6 +163,8 @@ void CostEvaluator::chooseUnit() {
     costs.backwardWeight = backwardWeight.mapped(convert);
     costs.activationTransfer = activationTransfer.mapped(convert);
     costs.gradientTransfer = gradientTransfer.mapped(convert);
+    for (const Rationals &times : skipTransfer)
+      costs.skipTransfer.push_back(times.mapped(convert));
     for (const auto &[stages, time] : overlapped)
       costs.overlapped[stages] = convert(time);
   }

@@ -47,9 +47,8 @@ bool CostEvaluator::evaluateTraining() {
   costs.replicas = count("replicas");
   costs.batch = count("batch");
   auto each = count("microbatch_samples");
-  if (const CheckedSetting *loss = setting(file.training, "loss"); loss && !loss->words.empty())
-    costs.loss = loss->words[0];
-  if (failed)
+  evaluateGradientTerms();
+  if (failed || !evaluateTokens())
     return false;
   if (costs.batch && each) {
     diagnostics
@@ -105,6 +104,71 @@ bool CostEvaluator::evaluateTraining() {
   if (!costs.batch && total)
     costs.batch = total->num;
   return true;
+}
+
+/// Loss, scale, reduction: what rules 507 to 513 compare with.
+void CostEvaluator::evaluateGradientTerms() {
+  auto word = [&](const char *name, auto &&take) {
+    const CheckedSetting *found = setting(file.training, name);
+    if (!found || found->words.empty())
+      return;
+    costs.declaredAt[name] = found->span;
+    take(llvm::StringRef(found->words[0]));
+  };
+  word("loss", [&](llvm::StringRef loss) { costs.loss = loss; });
+  word("scale", [&](llvm::StringRef place) {
+    using Scaling = TrainingTerms::Scaling;
+    costs.scaling = place == "accumulator" ? Scaling::Accumulator
+                    : place == "reduced"   ? Scaling::Reduced
+                    : place == "program"   ? Scaling::Program
+                                           : Scaling::Loss;
+  });
+  word("microbatch_loss", [&](llvm::StringRef is) { costs.microbatchLossIsSum = is == "sum"; });
+  word("reduction", [&](llvm::StringRef is) { costs.reductionIsMean = is == "mean"; });
+  word("reduced", [&](llvm::StringRef is) {
+    costs.isSharded = is.starts_with("sharded");
+    costs.isCopied = is.ends_with("copied");
+  });
+  word("contributions", [&](llvm::StringRef are) { costs.keepsContributions = are == "separate"; });
+  word("after_reduce", [&](llvm::StringRef) { costs.reshardsAfterReduce = true; });
+}
+
+/// `tokens(m)`: the loss tokens of each microbatch.
+bool CostEvaluator::evaluateTokens() {
+  const CheckedSetting *tokens = setting(file.training, "tokens");
+  if (!tokens || tokens->value == noNode) {
+    if (costs.loss != "mean over tokens")
+      return true;
+    diagnostics
+        .report(Rule::ValueMissing, costs.declaredAt["loss"],
+                {{"figure", "mean over tokens"}, {"setting", "`tokens(m)`"}})
+        .fix.message = "tokens(m) = ...; in the training";
+    return fail(), false;
+  }
+  costs.declaredAt["tokens"] = tokens->span;
+  checkListLength(*tokens, program.wholeMicrobatches(), "microbatches");
+  int64_t sum = 0;
+  for (uint32_t m = 0; m < program.wholeMicrobatches() && !failed; ++m) {
+    const size_t lists = evaluator.listMark();
+    Value value = evaluator.evalSetting(indexOf(*tokens), Value::of(Rational(m)), tokens->span);
+    evaluator.releaseLists(lists);
+    if (!value)
+      return fail(), false;
+    if (!value.isPlainInteger()) {
+      diagnostics.report(Rule::NotAnInteger, tokens->span,
+                         {{"what", fmt::format("tokens({})", m)}, {"value", evaluator.str(value)}});
+      return fail(), false;
+    }
+    const int64_t count = value.number.num;
+    if (count < 0 || __builtin_add_overflow(sum, count, &sum)) {
+      diagnostics.report(Rule::ValueOutOfRange, tokens->span,
+                         {{"what", count < 0 ? fmt::format("tokens({}) = {} is below 0", m, count)
+                                             : "the tokens overflow"}});
+      return fail(), false;
+    }
+    costs.tokens.push_back(count);
+  }
+  return !failed;
 }
 
 void CostEvaluator::batchMismatch(const std::optional<Rational> &fraction) {

@@ -48,11 +48,13 @@ std::optional<CostEvaluator::Link> CostEvaluator::link(uint32_t from, uint32_t t
 void CostEvaluator::evaluateTransfers() {
   const CheckedSetting *declared = setting(file.cluster, "link");
   activationTransfer = gradientTransfer = zeros();
-  if (!declared)
+  if (!declared) {
+    skipTransfer.assign(program.skips.size(), Rationals(std::vector<Rational>(2)));
     return;
+  }
   costs.declaredAt["link"] = declared->span;
   std::map<std::pair<uint32_t, uint32_t>, Link> links;
-  auto time = [&](uint32_t from, uint32_t to, uint32_t stage, uint32_t m) -> Rational {
+  auto time = [&](uint32_t from, uint32_t to, uint32_t stage, int64_t bytes) -> Rational {
     auto found = links.find({from, to});
     if (found == links.end()) {
       auto made = link(from, to);
@@ -60,7 +62,7 @@ void CostEvaluator::evaluateTransfers() {
         return 0;
       found = links.emplace(std::make_pair(from, to), *made).first;
     }
-    auto moving = multiply(found->second.timePerByte, Rational(costs.boundary.at(stage, m)));
+    auto moving = multiply(found->second.timePerByte, Rational(bytes));
     auto total = moving ? add(*moving, found->second.latency) : std::nullopt;
     if (total)
       return *total;
@@ -83,12 +85,27 @@ void CostEvaluator::evaluateTransfers() {
         uint32_t here = program.deviceOf(s, m), there = program.deviceOf(s + 1, m);
         if (here == there)
           continue;
-        activation[s] = time(here, there, s, m);
-        gradient[s + 1] = time(there, here, s, m);
+        activation[s] = time(here, there, s, costs.boundary.at(s, m));
+        gradient[s + 1] = time(there, here, s, costs.boundary.at(s, m));
       }
     }
     activations.addMicrobatch(activation);
     gradients.addMicrobatch(gradient);
+  }
+  for (size_t i = 0; i < program.skips.size() && !failed; ++i) {
+    const SkipEdge &skip = program.skips[i];
+    Rationals both;
+    for (uint32_t m = 0; m < program.microbatches && !failed; ++m) {
+      const uint32_t here = program.deviceOf(skip.from, m), there = program.deviceOf(skip.to, m);
+      const int64_t bytes = costs.skipBoundary[i].at(0, m);
+      const bool crosses = here != there;
+      const bool returns = crosses && skip.hasGradient;
+      const std::vector<Rational> row = {crosses ? time(here, there, skip.from, bytes) : Rational(0),
+                                         returns ? time(there, here, skip.to, bytes) : Rational(0)};
+      both.addMicrobatch(row);
+    }
+    both.finish();
+    skipTransfer.push_back(std::move(both));
   }
   activations.finish();
   gradients.finish();

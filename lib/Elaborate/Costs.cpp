@@ -26,15 +26,7 @@ std::optional<CostModel> CostEvaluator::run() {
     if (!failed && hasOverlaps)
       checkOverlapSums();
   } else {
-    CostModel ticks = CostModel::ofTicks(program.stages);
-    ticks.samples = std::move(costs.samples);
-    ticks.batch = costs.batch;
-    ticks.replicas = costs.replicas;
-    ticks.loss = costs.loss;
-    ticks.asynchronous = costs.asynchronous;
-    ticks.stalenessBound = costs.stalenessBound;
-    ticks.declaredAt = std::move(costs.declaredAt);
-    costs = std::move(ticks);
+    static_cast<ModelCosts &>(costs) = CostModel::ofTicks(program.stages);
   }
   evaluateCluster();
   costs.communication = program.isExplicit ? "explicit" : schedule.communication;
@@ -152,14 +144,36 @@ void CostEvaluator::evaluateCluster() {
   };
   costs.memoryLimit = perDevice("memory");
   costs.reserved = perDevice("reserved");
-  if (const CheckedSetting *key = setting(file.cluster, "channel_key"); key && !key->words.empty())
-    costs.channelKey = key->words[0];
-  for (const char *name : {"transport", "channel"})
-    if (const CheckedSetting *found = setting(file.cluster, name); found && !found->words.empty()) {
-      costs.transport = found->words[0];
-      for (NodeId depth : found->operands)
-        costs.transport += fmt::format("({})", eagerDepth(depth).value_or(0));
-    }
+  evaluateChannels();
+}
+
+/// `transport` stands for all of what blocks; what is written beside it holds in its place.
+void CostEvaluator::evaluateChannels() {
+  auto wordOf = [&](const char *name) -> llvm::StringRef {
+    const CheckedSetting *found = setting(file.cluster, name);
+    if (!found || found->words.empty())
+      return "";
+    costs.declaredAt[name] = found->span;
+    return found->words[0];
+  };
+  for (const char *name : {"transport", "channel"}) {
+    if (wordOf(name).empty())
+      continue;
+    costs.transport = wordOf(name);
+    for (NodeId depth : setting(file.cluster, name)->operands)
+      costs.transport += fmt::format("({})", eagerDepth(depth).value_or(0));
+    costs.channels = channelRulesNamed(costs.transport, costs.channels).value_or(costs.channels);
+    costs.hasChannelModel = true;
+  }
+  if (auto key = channelKeyNamed(wordOf("channel_key")))
+    costs.channels.key = *key;
+  costs.channels.deviceService |= wordOf("service") == "device";
+  costs.saysGroups = !wordOf("groups").empty();
+  costs.channels.atomicGroups = wordOf("groups") == "atomic";
+  costs.saysProgress = !wordOf("progress").empty();
+  costs.channels.progressInWait = wordOf("progress") == "in_wait";
+  costs.saysConnect = !wordOf("connect").empty();
+  costs.channels.connectOnFirstUse = wordOf("connect") == "first_use";
 }
 
 /// Messages that an eager channel holds.
@@ -167,10 +181,11 @@ std::optional<int64_t> CostEvaluator::eagerDepth(NodeId node) {
   auto depth = evaluator.evalInteger(node, "the depth");
   if (!depth)
     return fail();
-  if (*depth >= 0)
+  if (*depth >= 0 && *depth < INT32_MAX)
     return depth;
   diagnostics.report(Rule::ValueOutOfRange, file.code.nodes[node].span,
-                     {{"what", fmt::format("the depth {} is below 0", *depth)}});
+                     {{"what", fmt::format("the depth {} is {}", *depth,
+                                           *depth < 0 ? "below 0" : "above 2147483646: write unbounded")}});
   return fail();
 }
 

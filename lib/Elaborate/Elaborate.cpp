@@ -19,6 +19,8 @@ Elaborator::Elaborator(const CheckedSchedule &schedule, Evaluator &evaluator, co
   program.sites = schedule.sites;
   program.nests = schedule.nests;
   program.isExplicit = schedule.isExplicit;
+  program.isEvaluation = schedule.isEvaluation;
+  program.phaseSpan = schedule.phaseSpan;
   program.versions = schedule.versions;
   brokenSites.resize(static_cast<unsigned>(schedule.sites.size()));
 }
@@ -31,7 +33,8 @@ std::optional<Program> Elaborator::run(std::vector<int64_t> *slots) {
   bool placed = schedule.table && schedule.places.empty()
                     ? placeFromTable()
                     : evaluatePlacement(schedule, evaluator, options.maxOps, program);
-  if (!placed || (schedule.table && !checkTable()) || !checkSplits() || !evaluateBuffers())
+  if (!placed || (schedule.table && !checkTable()) || !checkSplits() || !evaluateBuffers() ||
+      !evaluateSkips() || !evaluateTies())
     return std::nullopt;
   findStages();
   if (schedule.timetable && !readTimetable())

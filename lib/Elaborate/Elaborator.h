@@ -48,6 +48,11 @@ private:
   bool fillSlot(int64_t slot);
   void noteSlot(int64_t slot);
 
+  // ModelStructure.cpp: what the model ties stages together by.
+  bool evaluateSkips();
+  bool evaluateTies();
+  std::optional<uint32_t> stageNamed(NodeId node, llvm::StringRef what, Span span);
+
   // ScheduleSettings.cpp: sequence_splits, versions and buffer.
   bool evaluateSplits();
   bool checkSplits();
@@ -84,6 +89,8 @@ private:
   void pending(const CheckedOp &op, int64_t stage, bool mayBeNone);
   void nothingLeft(const CheckedOp &op, const std::string &what);
   bool takeVersion(const CheckedOp &op, uint32_t microbatch);
+  bool takeExtras(const CheckedOp &op, uint32_t microbatch);
+  void withoutMicrobatch(const CheckedOp &op, std::optional<uint32_t> stage);
   void emit(Op op, uint32_t site);
   void emit(Op op, uint32_t site, uint32_t frame);
   void count(const Op &op);
@@ -117,8 +124,14 @@ private:
   /// Inside an overlap or a group: the flags its first and its later members get.
   uint8_t firstFlag = 0, followerFlag = 0;
   bool memberSeen = false;
-  /// The version that the next op to emit names, if it does.
-  std::optional<uint32_t> namedVersion;
+  /// What the next op to emit names beside its stage and microbatch; few ops do.
+  struct Extras {
+    std::optional<uint32_t> version, peer;
+    std::optional<Rational> factor;
+  };
+  Extras extras;
+  bool hasExtras = false;
+  void addExtras();
 
   // The device at hand.
   static constexpr int64_t noStage = -1, severalStages = -2, unknownStage = -3;
@@ -132,7 +145,7 @@ private:
   TableText table;
   std::vector<Entry> entries;
   std::vector<Op> slotOps;
-  llvm::DenseMap<uint32_t, uint32_t> slotVersions; ///< Named versions of slotOps.
+  llvm::DenseMap<uint32_t, Extras> slotExtras; ///< Of slotOps.
   std::vector<FillLine> fillLines;
   size_t nextEntry = 0;
   std::vector<int64_t> *slotsWanted = nullptr;  ///< Gets the slot of each op of the timetable.

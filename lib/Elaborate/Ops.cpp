@@ -15,20 +15,34 @@ void Elaborator::emit(Op op, uint32_t site, uint32_t frame) {
   if ((collecting ? slotOps.size() : program.ops.size()) >= options.maxOps)
     return tooManyOps(site);
   evaluator.earn();
-  const std::optional<uint32_t> version = std::exchange(namedVersion, std::nullopt);
+  if (hasExtras)
+    addExtras();
   if (collecting) {
-    if (version)
-      slotVersions[static_cast<uint32_t>(slotOps.size())] = *version;
     slotOps.push_back(op);
     return;
   }
-  if (version)
-    program.namedVersions.push_back({program.size(), *version});
   program.ops.push_back(op);
   program.siteOf.push_back(site);
   program.frameOf.push_back(frame);
   if (schedule.usesNext || schedule.usesPending)
     count(op);
+}
+
+/// What the op about to be appended names.
+void Elaborator::addExtras() {
+  hasExtras = false;
+  const Extras named = std::exchange(extras, {});
+  const OpId id = program.size();
+  if (collecting) {
+    slotExtras[static_cast<uint32_t>(slotOps.size())] = named;
+    return;
+  }
+  if (named.version)
+    program.namedVersions.push_back({id, *named.version});
+  if (named.factor)
+    program.factors.push_back({id, *named.factor});
+  if (named.peer)
+    program.peers.push_back({id, *named.peer});
 }
 
 void Elaborator::tooManyOps(uint32_t site) {
@@ -170,6 +184,8 @@ void Elaborator::pending(const CheckedOp &op, int64_t stage, bool mayBeNone) {
     local = localOf[static_cast<size_t>(stage)];
   bool any = false;
   while (auto half = local == ~0u ? std::nullopt : halves.take(op.form == MicrobatchForm::Newest, local)) {
+    if (!takeExtras(op, half->microbatch))
+      return;
     emit({OpKind::BackwardWeight, op.flags, static_cast<uint16_t>(stagesHere[half->stage]), half->microbatch},
          op.site);
     any = true;
@@ -184,7 +200,7 @@ void Elaborator::pending(const CheckedOp &op, int64_t stage, bool mayBeNone) {
 /// Most ops: numbers that are just there, and nothing wrong. False: the long way must be taken.
 bool Elaborator::plainOp(const CheckedOp &op) {
   int64_t microbatch, stage;
-  if (op.form != MicrobatchForm::Number || collecting || op.version != noNode || isBroken(op.site) ||
+  if (op.form != MicrobatchForm::Number || collecting || op.takesExtras() || isBroken(op.site) ||
       !evaluator.tryInteger(op.microbatch, microbatch) ||
       static_cast<uint64_t>(microbatch) >= program.microbatches)
     return false;
@@ -199,7 +215,58 @@ bool Elaborator::plainOp(const CheckedOp &op) {
   return true;
 }
 
-/// The version that `using version` names goes to the op that is emitted next.
+/// What suffixes name goes to the op that is emitted next.
+bool Elaborator::takeExtras(const CheckedOp &op, uint32_t microbatch) {
+  if (!op.takesExtras())
+    return true;
+  extras = {};
+  if (!takeVersion(op, microbatch))
+    return false;
+  if (op.peer != noNode) {
+    auto peer = evaluator.evalInteger(op.peer, "the other stage");
+    if (!peer || indexOutOfRange(op, "stage", *peer, program.stages))
+      return false;
+    extras.peer = static_cast<uint32_t>(*peer);
+  }
+  if (op.factor != noNode) {
+    Value factor = evaluator.eval(op.factor);
+    if (!factor)
+      return false;
+    if (!factor.isNumber() || !factor.dimension.isNone() || factor.number.num == 0) {
+      diagnostics
+          .report(Rule::ValueOutOfRange, op.span,
+                  {{"what", fmt::format("the factor {} is no number but 0", evaluator.str(factor))}})
+          .fix.message = "a number without a unit, such as 1 / M; drop the op to leave a contribution out";
+      return false;
+    }
+    extras.factor = factor.number;
+  }
+  return hasExtras = true;
+}
+
+/// Ops of a stage, of a tied weight or of the whole device.
+void Elaborator::withoutMicrobatch(const CheckedOp &op, std::optional<uint32_t> stage) {
+  auto make = [&](uint32_t s, uint32_t microbatch) {
+    if (takeExtras(op, noMicrobatch))
+      emit({op.kind, op.flags, static_cast<uint16_t>(s), microbatch}, op.site);
+  };
+  if (op.kind == OpKind::ReduceTied) {
+    if (op.tied >= program.ties.size())
+      return; // its stages are wrong: reported there
+    // Of the stages that share the weight the first on this device stands for its share.
+    const std::vector<uint32_t> &members = program.ties[op.tied].stages;
+    auto here = llvm::find_if(members, [&](uint32_t s) { return localOf[s] != ~0u; });
+    return make(here == members.end() ? members[0] : *here, op.tied);
+  }
+  if (op.kind == OpKind::Norm)
+    return make(0, noMicrobatch);
+  if (stage)
+    return make(*stage, noMicrobatch);
+  for (uint32_t s : stagesHere)
+    make(s, noMicrobatch);
+}
+
+/// `using version e`
 bool Elaborator::takeVersion(const CheckedOp &op, uint32_t microbatch) {
   if (op.version == noNode)
     return true;
@@ -207,7 +274,7 @@ bool Elaborator::takeVersion(const CheckedOp &op, uint32_t microbatch) {
   if (!version)
     return false;
   if (*version >= 0 && *version < INT32_MAX) {
-    namedVersion = static_cast<uint32_t>(*version);
+    extras.version = static_cast<uint32_t>(*version);
     return true;
   }
   diagnostics
@@ -227,16 +294,15 @@ void Elaborator::op(const CheckedOp &op) {
     return fail();
   switch (op.form) {
   case MicrobatchForm::None:
-    if (stage)
-      return emit({op.kind, op.flags, static_cast<uint16_t>(*stage), noMicrobatch}, op.site);
-    for (uint32_t s : stagesHere)
-      emit({op.kind, op.flags, static_cast<uint16_t>(s), noMicrobatch}, op.site);
+    withoutMicrobatch(op, stage);
+    if (diagnostics.findings().size() != before)
+      fail();
     return;
   case MicrobatchForm::Number: {
     auto m = evaluator.evalInteger(op.microbatch, "the microbatch");
     if (!m || indexOutOfRange(op, "microbatch", *m, program.microbatches, stage))
       return fail();
-    if ((!stage && !(stage = soleStageFor(op, *m))) || !takeVersion(op, static_cast<uint32_t>(*m)))
+    if ((!stage && !(stage = soleStageFor(op, *m))) || !takeExtras(op, static_cast<uint32_t>(*m)))
       return fail();
     return emit({op.kind, op.flags, static_cast<uint16_t>(*stage), static_cast<uint32_t>(*m)}, op.site);
   }
@@ -244,7 +310,7 @@ void Elaborator::op(const CheckedOp &op) {
     if (!stage && !(stage = soleStageFor(op, -1)))
       return fail();
     if (auto m = next(op, *stage)) {
-      if (!takeVersion(op, *m))
+      if (!takeExtras(op, *m))
         return fail();
       return emit({op.kind, op.flags, static_cast<uint16_t>(*stage), *m}, op.site);
     }

@@ -131,8 +131,10 @@ void Elaborator::emitTimetable() {
       if (!fillSlot(slot))
         break;
     for (uint32_t i = entry.first; i < entry.first + entry.count; ++i) {
-      if (auto version = slotVersions.find(i); version != slotVersions.end())
-        namedVersion = version->second;
+      if (auto named = slotExtras.find(i); named != slotExtras.end()) {
+        extras = named->second;
+        hasExtras = true;
+      }
       emit(slotOps[i], entry.site, entry.frame);
     }
     noteSlot(entry.slot);

@@ -147,9 +147,9 @@ std::optional<Program> lowered(Program program, const PytorchOptions &options,
 
 /// Longest: `(65535SEND_F4294967295;`.
 constexpr size_t longestCell = 24;
-constexpr const char *wordOf[opKindCount] = {"F",     "B",           "I",      "W",       nullptr,
-                                             nullptr, "SEND_F",      "RECV_F", "SEND_B",  "RECV_B",
-                                             nullptr, "REDUCE_GRAD", nullptr,  "UNSHARD", "RESHARD"};
+constexpr const char *wordOf[opKindCount] = {
+    "F",      "B",      "I",     "W",           nullptr, nullptr,   nullptr,   nullptr, "SEND_F", "RECV_F",
+    "SEND_B", "RECV_B", nullptr, "REDUCE_GRAD", nullptr, "UNSHARD", "RESHARD", nullptr, nullptr,  nullptr};
 
 /// A short text that is copied whole, in one step, whatever its length: into a buffer with room for all of
 /// it.

@@ -1,5 +1,6 @@
 #include "IR/Builder.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace sluice {
@@ -7,10 +8,11 @@ namespace sluice {
 void DeviceProgram::append(Op op, const Where &where) {
   assert(op.stage < builder.program_.stages && "no such stage");
   assert((!op.hasMicrobatch() || op.microbatch < builder.program_.microbatches) && "no such microbatch");
-  if (inOverlap) {
-    op.flags |= overlapStarted ? OverlapFollower : OverlapFirst;
-    overlapStarted = true;
-  }
+  if (inOverlap)
+    op.flags |= hasMember ? OverlapFollower : OverlapFirst;
+  if (inGroup)
+    op.flags |= hasMember ? GroupFollower : GroupFirst;
+  hasMember = true;
   auto key = std::make_pair(std::string(where.file_name()), std::make_pair(where.line(), where.column()));
   auto [site, isNew] = builder.siteOf.try_emplace(key, static_cast<uint32_t>(builder.places.size()));
   if (isNew)
@@ -55,10 +57,69 @@ void DeviceProgram::drop(Stage s, Microbatch m, bool keepInput, Where where) {
 void DeviceProgram::overlap(const std::function<void()> &members) {
   assert(!inOverlap && "an overlap inside an overlap");
   inOverlap = true;
-  overlapStarted = false;
+  hasMember = false;
   members();
   inOverlap = false;
 }
+
+void DeviceProgram::group(const std::function<void()> &members) {
+  assert(!inGroup && "a group inside a group");
+  inGroup = true;
+  hasMember = false;
+  members();
+  inGroup = false;
+}
+
+void DeviceProgram::offload(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::Offload, s, m), where);
+}
+void DeviceProgram::reload(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::Reload, s, m), where);
+}
+void DeviceProgram::sendActivation(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::SendActivation, s, m), where);
+}
+void DeviceProgram::recvActivation(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::RecvActivation, s, m), where);
+}
+void DeviceProgram::sendGradient(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::SendGradient, s, m), where);
+}
+void DeviceProgram::recvGradient(Stage s, Microbatch m, Where where) {
+  append(microbatchOp(OpKind::RecvGradient, s, m), where);
+}
+void DeviceProgram::unshard(Stage s, Where where) {
+  append(microbatchOp(OpKind::Unshard, s, noMicrobatch), where);
+}
+void DeviceProgram::reshard(Stage s, Where where) {
+  append(microbatchOp(OpKind::Reshard, s, noMicrobatch), where);
+}
+void DeviceProgram::scale(Stage s, Rational factor, Where where) {
+  append(microbatchOp(OpKind::Scale, s, noMicrobatch), where);
+  builder.written[device].back().factor = factor;
+}
+void DeviceProgram::reduceTied(uint32_t weight, Where where) {
+  const std::vector<uint32_t> &stages = builder.program_.ties[weight].stages;
+  const std::vector<uint32_t> here = builder.program_.stagesOn(device);
+  auto first = std::find_first_of(stages.begin(), stages.end(), here.begin(), here.end());
+  append(microbatchOp(OpKind::ReduceTied, first == stages.end() ? stages[0] : *first, weight), where);
+}
+void DeviceProgram::norm(bool local, Where where) {
+  append(microbatchOp(OpKind::Norm, 0, noMicrobatch, local ? Local : 0), where);
+}
+
+void DeviceProgram::scaled(Rational factor) {
+  builder.written[device].back().op.flags |= Scaled;
+  builder.written[device].back().factor = factor;
+}
+void DeviceProgram::overwriting() { builder.written[device].back().op.flags |= Overwrite; }
+void DeviceProgram::withPeer(Stage other) {
+  builder.written[device].back().op.flags |= NamesPeer;
+  builder.written[device].back().peer = other;
+}
+void DeviceProgram::carrying(int64_t bytes) { builder.written[device].back().bytes = bytes; }
+void DeviceProgram::started() { builder.written[device].back().op.flags |= Started; }
+void DeviceProgram::waited() { builder.written[device].back().op.flags |= Waits; }
 
 void DeviceProgram::zero(Where where) { appendAll(OpKind::Zero, where); }
 void DeviceProgram::reduce(Where where) { appendAll(OpKind::Reduce, where); }
@@ -85,6 +146,20 @@ void ScheduleBuilder::versions(VersionRule rule, uint32_t most) {
   assert((most == 0 || rule == VersionRule::Stashed) && "only stashes are bounded");
   program_.versions = rule;
   program_.mostVersions = most;
+}
+
+uint32_t ScheduleBuilder::tie(std::string name, std::vector<Stage> stages) {
+  assert(!stages.empty() && "a weight on no stage");
+  program_.ties.push_back({std::move(name), std::move(stages), {}});
+  return static_cast<uint32_t>(program_.ties.size() - 1);
+}
+
+void ScheduleBuilder::skip(Stage from, Stage to, bool hasGradient) {
+  assert(to > from + 1 && to < program_.stages && "a skip edge passes over a stage");
+  program_.skips.push_back({from, to, hasGradient, {}});
+  std::sort(program_.skips.begin(), program_.skips.end(), [](const SkipEdge &a, const SkipEdge &b) {
+    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+  });
 }
 
 static StageTable<uint32_t> tableOf(const Program &sizes,
@@ -146,6 +221,12 @@ Program ScheduleBuilder::build(SourceManager *sources) const {
     for (const Written &entry : ops) {
       if (entry.version)
         result.namedVersions.push_back({result.size(), *entry.version});
+      if (entry.factor)
+        result.factors.push_back({result.size(), *entry.factor});
+      if (entry.peer)
+        result.peers.push_back({result.size(), *entry.peer});
+      if (entry.bytes)
+        result.payloads.push_back({result.size(), *entry.bytes});
       result.ops.push_back(entry.op);
       result.siteOf.push_back(entry.site);
       result.frameOf.push_back(0);

@@ -46,6 +46,29 @@ public:
   void backwardWeight(Stage s, Microbatch m, Where where = Where::current());
   void recompute(Stage s, Microbatch m, bool replay = false, Where where = Where::current());
   void drop(Stage s, Microbatch m, bool keepInput = false, Where where = Where::current());
+  void offload(Stage s, Microbatch m, Where where = Where::current());
+  void reload(Stage s, Microbatch m, Where where = Where::current());
+  void sendActivation(Stage s, Microbatch m, Where where = Where::current());
+  void recvActivation(Stage s, Microbatch m, Where where = Where::current());
+  void sendGradient(Stage s, Microbatch m, Where where = Where::current());
+  void recvGradient(Stage s, Microbatch m, Where where = Where::current());
+  void unshard(Stage s, Where where = Where::current());
+  void reshard(Stage s, Where where = Where::current());
+  void scale(Stage s, Rational factor, Where where = Where::current());
+  /// Of a weight that ScheduleBuilder::tie has named, by its number there.
+  void reduceTied(uint32_t weight, Where where = Where::current());
+  void norm(bool local = false, Where where = Where::current());
+  /// The op appended last multiplies what it makes (a backward or half), empties its accumulator first, goes
+  /// to or comes from another stage (a send or receive over a skip edge), or carries so many bytes.
+  void scaled(Rational factor);
+  void overwriting();
+  void withPeer(Stage other);
+  void carrying(int64_t bytes);
+  /// The op appended last is only started here, or is the wait for the one started before.
+  void started();
+  void waited();
+  /// All sends and receives that `members` appends are posted at one moment.
+  void group(const std::function<void()> &members);
   /// All ops that `members` appends run as one fused op.
   void overlap(const std::function<void()> &members);
   /// Of one stage, or without it of every stage placed on the device, ascending.
@@ -64,7 +87,7 @@ private:
 
   ScheduleBuilder &builder;
   Device device;
-  bool inOverlap = false, overlapStarted = false;
+  bool inOverlap = false, inGroup = false, hasMember = false;
 };
 
 class ScheduleBuilder {
@@ -79,6 +102,14 @@ public:
   /// The buffer of each stage and microbatch.
   void buffers(const std::function<uint32_t(Stage, Microbatch)> &bufferOf,
                std::source_location where = std::source_location::current());
+  /// Sends and receives are written by the programs instead of being inferred.
+  void explicitCommunication() { program_.isExplicit = true; }
+  /// One weight on several stages; its number.
+  uint32_t tie(std::string name, std::vector<Stage> stages);
+  /// An output of `from` that a later stage `to` takes as well.
+  void skip(Stage from, Stage to, bool hasGradient = true);
+  /// Forwards only.
+  void evaluation() { program_.isEvaluation = true; }
   /// Writes the program of one device, or of all. A device written twice is appended to.
   void program(Device device, const std::function<void(DeviceProgram &)> &write);
   void program(const std::function<void(DeviceProgram &, Device)> &write);
@@ -92,7 +123,9 @@ private:
   struct Written {
     Op op;
     uint32_t site;
-    std::optional<uint32_t> version = std::nullopt;
+    std::optional<uint32_t> version = std::nullopt, peer = std::nullopt;
+    std::optional<Rational> factor = std::nullopt;
+    std::optional<int64_t> bytes = std::nullopt;
   };
   std::vector<std::vector<Written>> written; // per device
   std::vector<std::source_location> places;  // per site

@@ -3,6 +3,7 @@
 // chosen so that every cost and every transfer is a whole number of it; sizes are bytes.
 #pragma once
 
+#include "IR/ChannelRules.h"
 #include "IR/StageTable.h"
 #include "Support/Rational.h"
 #include "Support/Source.h"
@@ -15,7 +16,8 @@
 
 namespace sluice {
 
-struct CostModel {
+/// What the model says: times and sizes.
+struct ModelCosts {
   /// True: times count ticks. False: nanoseconds.
   bool ticks = true;
   /// Length of one integer time unit, in ticks or nanoseconds.
@@ -34,27 +36,58 @@ struct CostModel {
 
   /// Bytes. `boundary` is the output of a stage for a microbatch; its gradient has the same size.
   StageTable<int64_t> activation, keptInput, pending, boundary;
+  /// Of the outputs that the skip edges of Program::skips carry, by microbatch.
+  std::vector<StageTable<int64_t>> skipBoundary; // one column
+  /// Transfer times over each skip edge of Program::skips: column 0 its activation, column 1 its gradient.
+  std::vector<StageTable<int64_t>> skipTransfer;
   std::vector<int64_t> weights, gradients, optimizerState, workspace; ///< Per stage.
-  std::vector<int64_t> memoryLimit, reserved; ///< Per device; limit empty: none given.
+  std::vector<bool> randomStage, batchNormStage;                      ///< Per stage; empty: none.
   /// Settings the file leaves out and which therefore count 0 (`activation`, `weights`).
   std::vector<std::string> notCounted;
-  /// Where a setting of model, cluster or training is written (`forward`, `boundary`, `link`).
-  std::map<std::string, Span> declaredAt;
   /// No model in the file: every op takes one tick, transfers none.
   bool isDefault = true;
+};
 
+/// What the training says: the gradient that should come out, and when.
+struct TrainingTerms {
   /// Samples of each microbatch; empty: one each, none declared.
   std::vector<int64_t> samples;
   std::optional<int64_t> batch; ///< Samples per step over all replicas, where known.
   std::optional<int64_t> replicas;
+  /// Loss tokens of each microbatch; empty: none declared.
+  std::vector<int64_t> tokens;
+  /// What the gradient should be: `mean over samples`, `mean over microbatches`, `mean over tokens`, `sum`.
   std::string loss = "mean over samples";
+  /// Where the executor applies the factor that turns the loss of a microbatch into `loss`.
+  enum class Scaling : uint8_t {
+    Loss,        ///< At each microbatch's loss.
+    Accumulator, ///< Once on the accumulator, before its reduction.
+    Reduced,     ///< Once behind it.
+    Program,     ///< Nowhere: only the program's own scales count.
+  };
+  Scaling scaling = Scaling::Loss;
+  bool microbatchLossIsSum = false; ///< Of one microbatch's samples or tokens; else their mean.
+  bool reductionIsMean = false;     ///< Over replicas; copies are always summed.
+  bool isSharded = false;           ///< `reduced = sharded`: a replica keeps its shard of a gradient.
+  bool isCopied = false;            ///< `reduced = … copied`: in a buffer of its own, for `update`.
+  bool keepsContributions = false;  ///< `contributions = separate`: one gradient set for each.
+  bool reshardsAfterReduce = false; ///< `after_reduce = resharded`
   bool asynchronous = false;
-  std::optional<int64_t> stalenessBound;         ///< `staleness <= k`, in updates; only if asynchronous.
-  std::vector<bool> randomStage, batchNormStage; ///< Per stage; empty: none.
+  std::optional<int64_t> stalenessBound; ///< `staleness <= k`, in updates; only if asynchronous.
+};
+
+struct CostModel : ModelCosts, TrainingTerms {
+  /// Where a setting of model, cluster or training is written (`forward`, `boundary`, `link`).
+  std::map<std::string, Span> declaredAt;
+  std::vector<int64_t> memoryLimit, reserved; ///< Per device; limit empty: none given.
   /// Channel model for the verdict's reach (`nccl`); empty: none named.
   std::string transport;
-  /// What shares one channel: `direction`, `pair`, `edge` or `message`.
-  std::string channelKey = "direction";
+  /// What blocks. Without a model (`transport`, `channel`) its depth is unbounded.
+  ChannelRules channels;
+  bool hasChannelModel = false;
+  /// Whether `groups`, `progress` and `connect` are written: what a stricter setting would do is else a
+  /// warning.
+  bool saysGroups = false, saysProgress = false, saysConnect = false;
   std::string communication = "early"; ///< Placement of inferred communication.
 
   bool isRandom(uint32_t stage) const { return !randomStage.empty() && randomStage[stage]; }

@@ -10,14 +10,17 @@
 
 namespace sluice {
 
-static std::string suffixes(const Op &op) {
+static std::string suffixes(const Program &program, OpId id) {
+  const Op &op = program.ops[id];
   std::string text;
-  if (op.has(KeepInput))
-    text += " keep input";
-  if (op.has(KeepNothing))
-    text += " keep nothing";
-  if (op.has(Replay))
+  if (op.kind == OpKind::Forward || op.kind == OpKind::Drop)
+    text += op.has(KeepInput) ? " keep input" : op.has(KeepNothing) ? " keep nothing" : "";
+  if (op.kind == OpKind::Recompute && op.has(Replay))
     text += " replay";
+  if (op.kind != OpKind::Scale && op.hasFactor())
+    text += fmt::format(" scale {}", program.factorOf(id).str());
+  if (op.overwrites())
+    text += " overwrite";
   return text;
 }
 
@@ -52,7 +55,7 @@ static std::string contributionEdge(const Op &op, OpId id, Contributions &before
     text = fmt::format("  contribution %{}", before.reduction);
   else if ((isUpdate || op.kind == OpKind::Reduce) && before.count > 0)
     text = fmt::format("  contribution of {} backwards", before.count);
-  before.count += op.kind == OpKind::Backward || op.kind == OpKind::BackwardWeight;
+  before.count += op.contributes();
   if (op.kind == OpKind::Reduce)
     before.reduction = id;
   return text;
@@ -71,7 +74,7 @@ std::string printIr(const Program &program, const ProgramIndex &index, const Sou
       const Op &op = program.ops[id];
       std::string text =
           fmt::format("  %{:<5} {}{}{}{}", id, op.has(OverlapFollower) || op.has(GroupFollower) ? "& " : "",
-                      str(op), suffixes(op), versions.of(id));
+                      str(program, id), suffixes(program, id), versions.of(id));
       for (const Edge &edge : inputsOf(program, index, op))
         text += fmt::format("  {} %{}", name(edge.kind).str(), edge.from);
       text += contributionEdge(op, id, ofStage[op.stage]);
@@ -143,6 +146,8 @@ static void printBuffers(const Program &program, std::string &out) {
 static void printSettings(const Program &program, std::string &out) {
   if (program.isExplicit)
     out += "  communication = explicit;\n";
+  if (program.isEvaluation)
+    out += "  phase = evaluation;\n";
   if (program.sequenceSplits > 1)
     out += fmt::format("  sequence_splits = {};\n", program.sequenceSplits);
   if (program.mostVersions > 0)
@@ -167,8 +172,8 @@ std::string printSluice(const Program &program) {
       OpId end = first.has(GroupFirst) ? program.postedEnd(id) : program.groupEnd(id);
       out += first.has(OverlapFirst) ? "    overlap {" : first.has(GroupFirst) ? "    group {" : "    ";
       for (OpId member = id; member < end; ++member)
-        out += fmt::format("{}{}{}{};", isBlock ? " " : "", str(program.ops[member]),
-                           suffixes(program.ops[member]), versions.of(member));
+        out += fmt::format("{}{}{}{};", isBlock ? " " : "", str(program, member), suffixes(program, member),
+                           versions.of(member));
       out += isBlock ? " }\n" : "\n";
       id = end;
     }

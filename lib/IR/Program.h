@@ -5,11 +5,12 @@
 #pragma once
 
 #include "IR/StageTable.h"
+#include "Support/Rational.h"
 #include "Support/Source.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ enum class OpKind : uint8_t {
   BackwardWeight, ///< The half that only the update waits for.
   Recompute,
   Drop,
+  Offload,        ///< The saved activation moves to host memory.
+  Reload,         ///< It comes back.
   SendActivation, ///< Of this stage's output. Sends and receives are named by the stage that is here.
   RecvActivation, ///< Of the output of the stage before.
   SendGradient,   ///< Of this stage's input gradient.
@@ -38,42 +41,70 @@ enum class OpKind : uint8_t {
   Zero,
   Reduce,
   Update,
-  Unshard, ///< The gathered weights of a stage appear.
-  Reshard, ///< They go.
+  Unshard,    ///< The gathered weights of a stage appear.
+  Reshard,    ///< They go.
+  Scale,      ///< Multiplies what the accumulator of a stage holds here by a factor of Program::factors.
+  ReduceTied, ///< Adds the gradients of one weight over its stages: `stage` is one of them, `microbatch` the
+              ///< index of the weight in Program::ties.
+  Norm,       ///< The norm over every gradient, agreed by all devices; `stage` is 0.
 };
-inline constexpr unsigned opKindCount = 15;
+inline constexpr unsigned opKindCount = 20;
 llvm::StringRef name(OpKind kind);
 
-/// Bits of Op::flags.
+/// Bits of Op::flags. Some mean another thing for other kinds of ops.
 enum OpFlag : uint8_t {
   KeepInput = 1,        ///< forward: only the stage input stays. drop: the input stays.
   KeepNothing = 2,      ///< forward: nothing stays.
+  Started = 1,          ///< `start`, of ops that Op::mayStart: it goes on while its device does.
+  Waits = 2,            ///< `wait`: no op of its own, but the end of the started one.
   Replay = 4,           ///< recompute: the random state of the forward is restored.
+  Scaled = 4,           ///< backward and its halves: a factor in Program::factors.
   OverlapFirst = 8,     ///< First member of an overlap; the members follow each other.
   OverlapFollower = 16, ///< A later member: starts and ends with the first.
   GroupFirst = 32,      ///< First of the sends and receives of a group; the members follow each other.
-  GroupFollower = 64    ///< A later member: posted at the same moment.
+  GroupFollower = 64,   ///< A later member: posted at the same moment.
+  Overwrite = 128,      ///< backward, backward_weight: the accumulator is emptied first.
+  NamesPeer = 128,      ///< send, receive: over a skip edge, to or from a stage of Program::peers.
+  Local = 128           ///< norm: of this device's stages alone.
 };
 
 struct Op {
   OpKind kind;
   uint8_t flags = 0;
   uint16_t stage = 0;
-  uint32_t microbatch = noMicrobatch; ///< noMicrobatch from Zero on.
+  uint32_t microbatch = noMicrobatch; ///< noMicrobatch from Zero on, but for ReduceTied.
 
   bool has(OpFlag flag) const { return flags & flag; }
   bool isCompute() const { return kind <= OpKind::Recompute; }
   bool isUseful() const { return kind <= OpKind::BackwardWeight; }
   /// Makes, uses or frees what a stage keeps of a microbatch: compute and drop.
-  bool touchesActivation() const { return kind <= OpKind::Drop; }
+  bool touchesActivation() const { return kind <= OpKind::Reload; }
+  bool contributes() const { return kind == OpKind::Backward || kind == OpKind::BackwardWeight; }
+  /// Makes the gradient that the stage before waits for.
+  bool makesGradient() const { return kind == OpKind::Backward || kind == OpKind::BackwardInput; }
   bool isCommunication() const { return kind >= OpKind::SendActivation && kind <= OpKind::RecvGradient; }
   bool isSend() const { return kind == OpKind::SendActivation || kind == OpKind::SendGradient; }
   bool hasMicrobatch() const { return kind <= OpKind::RecvGradient; }
+  /// Takes `start` and `wait`.
+  bool mayStart() const {
+    return isCommunication() || kind == OpKind::Offload || kind == OpKind::Reload || kind == OpKind::Reduce ||
+           kind == OpKind::ReduceTied || kind == OpKind::Unshard;
+  }
+  bool isStarted() const { return (flags & Started) && mayStart(); }
+  bool isWait() const { return (flags & Waits) && mayStart(); }
+  /// Has a factor of its own in Program::factors.
+  bool hasFactor() const {
+    return kind == OpKind::Scale ||
+           ((flags & Scaled) && kind >= OpKind::Backward && kind <= OpKind::BackwardWeight);
+  }
+  bool overwrites() const { return (flags & Overwrite) && contributes(); }
+  bool namesPeer() const { return (flags & NamesPeer) && isCommunication(); }
   friend bool operator==(const Op &, const Op &) = default;
 };
 static_assert(sizeof(Op) == 8);
 
-/// `forward(2, 5)`, `reduce(0)`: the name used in findings.
+/// `forward(2, 5)`, `reduce(0)`: the name used in findings. What only a program knows (the name of a tied
+/// weight, a factor, the other stage of a skip edge) is left out.
 std::string str(const Op &op);
 
 /// A statement (or table cell) that ops were expanded from, and the loops around it.
@@ -104,6 +135,47 @@ struct NamedVersion {
   friend bool operator==(const NamedVersion &, const NamedVersion &) = default;
 };
 
+/// `scale(s, q)`, and `scale q` behind a backward or one of its halves.
+struct OpFactor {
+  OpId op;
+  Rational factor;
+  friend bool operator==(const OpFactor &, const OpFactor &) = default;
+};
+
+/// The other stage of a send or receive over a skip edge: `to t`, `from t`.
+struct OpPeer {
+  OpId op;
+  uint32_t stage;
+  friend bool operator==(const OpPeer &, const OpPeer &) = default;
+};
+
+/// Bytes that one side of a message expects it to have, where an imported order says so.
+struct OpPayload {
+  OpId op;
+  int64_t bytes;
+  friend bool operator==(const OpPayload &, const OpPayload &) = default;
+};
+
+/// `edge a -> b`: an output of stage a goes to a later stage b as well, beside the chain.
+struct SkipEdge {
+  uint32_t from, to;
+  bool hasGradient = true; ///< False: nothing comes back over it.
+  Span span;
+  friend bool operator==(const SkipEdge &a, const SkipEdge &b) {
+    return a.from == b.from && a.to == b.to && a.hasGradient == b.hasGradient;
+  }
+};
+
+/// `tied NAME on s, t;`: one weight on several stages.
+struct TiedWeight {
+  std::string name;
+  std::vector<uint32_t> stages; ///< As written: the first is the one whose accumulator holds the gradient.
+  Span span;
+  friend bool operator==(const TiedWeight &a, const TiedWeight &b) {
+    return a.name == b.name && a.stages == b.stages;
+  }
+};
+
 struct Program {
   std::string name;
   /// With sequence splits `microbatches` counts their units, whole microbatches times splits.
@@ -113,6 +185,13 @@ struct Program {
   VersionRule versions = VersionRule::Stashed;
   uint32_t mostVersions = 0;               ///< `stashed(k)`: that many at once; 0: no bound.
   std::vector<NamedVersion> namedVersions; ///< Of the forwards that name one, ascending by op.
+  std::vector<OpFactor> factors;           ///< Ascending by op, as all such lists.
+  std::vector<OpPeer> peers;
+  std::vector<OpPayload> payloads;
+  std::vector<SkipEdge> skips; ///< Ascending by from, then to.
+  std::vector<TiedWeight> ties;
+  bool isEvaluation = false; ///< `phase = evaluation`: forwards only.
+  Span phaseSpan;
   /// The buffer that holds each pair, as `buffer(s, m)` says; empty where nothing is said.
   StageTable<uint32_t> buffers;
   Span bufferSpan; ///< The `buffer` line.
@@ -169,11 +248,23 @@ struct Program {
       ++end;
     return end;
   }
+  /// The factor of an op that has one.
+  const Rational &factorOf(OpId op) const;
+  /// The stage at the other end of a send or receive; ~0 or `stages` in front of the first or behind the
+  /// last.
+  uint32_t peerStageOf(OpId op) const;
+  /// Devices that take part in a joint op: the copies of the stage of a reduction or of the stages of a tied
+  /// weight, all devices for a norm, ascending.
+  std::vector<uint32_t> membersOf(const Op &op) const;
   /// Stages with a copy on `device`, ascending.
   std::vector<uint32_t> stagesOn(uint32_t device) const;
   /// Devices with a copy of `stage`, ascending.
   std::vector<uint32_t> devicesOf(uint32_t stage) const;
 };
+
+/// The full name of an op as it is written but for suffixes: `reduce_tied(emb)`, `scale(0, 1/8)`,
+/// `start send_activation(0, 1) to 3`.
+std::string str(const Program &program, OpId op);
 
 /// Same sizes, placement, ops and settings; spans and loop indices may differ.
 bool equal(const Program &a, const Program &b);
@@ -205,8 +296,8 @@ private:
 
 /// A typed edge of the IR: why `to` may not start before `from` has ended (and, across devices, arrived).
 enum class EdgeKind : uint8_t {
-  Activation,   ///< forward s -> forward s + 1
-  Gradient,     ///< backward s + 1 -> backward s
+  Activation,   ///< forward s -> forward s + 1, and over skip edges
+  Gradient,     ///< backward s + 1 -> backward s, and over skip edges
   Saved,        ///< forward or recompute -> backward of the same microbatch
   Half,         ///< input half -> weight half
   Split,        ///< forward of one sequence split -> of the next; backward of one -> of the one before
@@ -219,17 +310,16 @@ struct Edge {
   EdgeKind kind;
   OpId from;
 };
-/// Prerequisites of `op` that carry data (all kinds but Order and Contribution): at most three. A last
-/// stage's backward has no Gradient edge; missing producers give no edge.
+/// Prerequisites of `op` that carry data (all kinds but Order and Contribution): at most three without skip
+/// edges. A last stage's backward has no Gradient edge; missing producers give no edge.
 struct Inputs {
-  std::array<Edge, 3> edges;
-  unsigned count = 0;
+  llvm::SmallVector<Edge, 3> edges;
   void add(EdgeKind kind, OpId from) {
     if (from != noOp)
-      edges[count++] = {kind, from};
+      edges.push_back({kind, from});
   }
-  const Edge *begin() const { return edges.data(); }
-  const Edge *end() const { return edges.data() + count; }
+  const Edge *begin() const { return edges.begin(); }
+  const Edge *end() const { return edges.end(); }
 };
 Inputs inputsOf(const Program &program, const ProgramIndex &index, const Op &op);
 

@@ -2,6 +2,7 @@
 #include "Sema/Analyzer.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
@@ -26,25 +27,62 @@ constexpr OpInfo ops[] = {{"forward", OpKind::Forward},
                           {"reduce", OpKind::Reduce},
                           {"update", OpKind::Update},
                           {"unshard", OpKind::Unshard},
-                          {"reshard", OpKind::Reshard}};
-constexpr llvm::StringRef laterOps[] = {"offload", "reload", "scale", "reduce_tied", "norm"};
+                          {"reshard", OpKind::Reshard},
+                          {"offload", OpKind::Offload},
+                          {"reload", OpKind::Reload},
+                          {"scale", OpKind::Scale},
+                          {"reduce_tied", OpKind::ReduceTied},
+                          {"norm", OpKind::Norm}};
 } // namespace
+
+/// How many arguments an op takes, and in which words.
+struct Signature {
+  size_t least, most;
+  const char *words;
+};
+static Signature signatureOf(OpKind kind) {
+  if (Op{kind}.hasMicrobatch())
+    return {1, 2, "(stage, microbatch) or (microbatch)"};
+  switch (kind) {
+  case OpKind::Scale:
+    return {1, 2, "(stage, factor) or (factor)"};
+  case OpKind::ReduceTied:
+    return {1, 1, "the name of a tied weight"};
+  case OpKind::Norm:
+    return {0, 0, "nothing"};
+  default:
+    return {0, 1, "a stage or nothing"};
+  }
+}
+
+/// `reduce_tied(NAME)`: a weight of the model.
+bool Analyzer::tiedWeight(const ast::Expr &named, CheckedOp &op) {
+  std::vector<llvm::StringRef> names;
+  if (result.model)
+    for (const CheckedTied &tied : result.model->tied)
+      names.push_back(tied.name);
+  const auto found = llvm::find(names, llvm::StringRef(named.text));
+  if (named.kind == ast::ExprKind::Name && found != names.end()) {
+    op.tied = static_cast<uint32_t>(found - names.begin());
+    return true;
+  }
+  const bool isName = named.kind == ast::ExprKind::Name;
+  llvm::StringRef near = isName ? nearest(named.text, names) : "";
+  diagnostics
+      .report(Rule::UnknownName, named.span,
+              {{"name", fmt::format("tied weight {}", sources.text(named.span).str())}})
+      .fix.message = !near.empty()   ? near.str() + "?"
+                     : names.empty() ? "tied NAME on s, t; in the model"
+                                     : fmt::format("one of {}", llvm::join(names, ", "));
+  return false;
+}
 
 bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
   op.span = call.span;
   op.text = sources.text(call.span).str();
   const auto *info = llvm::find_if(ops, [&](const OpInfo &known) { return known.name == call.name.text; });
-  bool isLater = llvm::is_contained(laterOps, llvm::StringRef(call.name.text));
-  if (isLater || (info != std::end(ops) && call.prefix != ast::OpCall::Prefix::None)) {
-    notYet(call.span, fmt::format("`{}{}`",
-                                  call.prefix == ast::OpCall::Prefix::None    ? ""
-                                  : call.prefix == ast::OpCall::Prefix::Start ? "start "
-                                                                              : "wait ",
-                                  call.name.text));
-    return false;
-  }
   if (info == std::end(ops)) {
-    std::vector<llvm::StringRef> names(std::begin(laterOps), std::end(laterOps));
+    std::vector<llvm::StringRef> names;
     for (const OpInfo &known : ops)
       names.push_back(known.name);
     llvm::StringRef near = nearest(call.name.text, names);
@@ -53,20 +91,29 @@ bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
     return false;
   }
   op.kind = info->kind;
-  bool hasMicrobatch = Op{op.kind}.hasMicrobatch();
-  size_t count = call.arguments.size();
-  if (count > (hasMicrobatch ? 2u : 1u) || (hasMicrobatch && count == 0)) {
+  const bool hasMicrobatch = Op{op.kind}.hasMicrobatch();
+  const size_t count = call.arguments.size();
+  const Signature signature = signatureOf(op.kind);
+  if (count < signature.least || count > signature.most) {
     diagnostics.report(
         Rule::WrongArguments, call.span,
-        {{"what",
-          fmt::format("{} takes {}, found {}", call.name.text,
-                      hasMicrobatch ? "(stage, microbatch) or (microbatch)" : "a stage or nothing", count)}});
+        {{"what", fmt::format("{} takes {}, found {}", call.name.text, signature.words, count)}});
     return false;
   }
+  if (!prefix(call, op))
+    return false;
   if (!hasMicrobatch) {
     op.form = MicrobatchForm::None;
-    if (count == 1)
+    if (op.kind == OpKind::ReduceTied) {
+      if (!tiedWeight(*call.arguments[0], op))
+        return false;
+    } else if (op.kind == OpKind::Scale) {
+      op.factor = expr(*call.arguments.back());
+      if (count == 2)
+        op.stage = expr(*call.arguments[0]);
+    } else if (count == 1) {
       op.stage = expr(*call.arguments[0]);
+    }
   } else {
     if (count == 2)
       op.stage = expr(*call.arguments[0]);
@@ -82,7 +129,8 @@ bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
                               hasMicrobatch ? "a numbered" : "no")}});
     good = false;
   }
-  if ((inOverlap && !Op{op.kind}.touchesActivation()) || (inGroup && !Op{op.kind}.isCommunication())) {
+  const bool isForOverlap = Op{op.kind}.isCompute() || op.kind == OpKind::Drop;
+  if ((inOverlap && !isForOverlap) || (inGroup && !Op{op.kind}.isCommunication())) {
     diagnostics.report(Rule::WrongArguments, call.span,
                        {{"what", fmt::format("{}, found {}",
                                              inOverlap ? "an overlap takes ops that compute"
@@ -94,6 +142,27 @@ bool Analyzer::op(const ast::OpCall &call, CheckedOp &op) {
     current->firstCommunication = call.span;
   op.site = site(call.span);
   return good;
+}
+
+/// `start` and `wait`.
+bool Analyzer::prefix(const ast::OpCall &call, CheckedOp &op) {
+  using Prefix = ast::OpCall::Prefix;
+  if (call.prefix == Prefix::None)
+    return true;
+  const char *word = call.prefix == Prefix::Start ? "start" : "wait";
+  auto refuse = [&](const std::string &what, const char *fix) {
+    diagnostics.report(Rule::WrongArguments, call.span, {{"what", what}}).fix.message = fix;
+    return false;
+  };
+  if (!Op{op.kind}.mayStart())
+    return refuse(fmt::format("{} takes no `{}`: it occupies its device to its end", call.name.text, word),
+                  "start stands before sends, receives, reductions, unshard, offload and reload");
+  if (inGroup)
+    return refuse(
+        fmt::format("`{} {}` stands in a group, whose members are posted together", word, call.name.text),
+        "put it before or behind the group");
+  op.flags |= call.prefix == Prefix::Start ? Started : Waits;
+  return true;
 }
 
 void Analyzer::microbatch(const ast::Expr &expr, CheckedOp &op) {
@@ -150,8 +219,39 @@ bool Analyzer::suffix(const ast::Suffix &suffix, CheckedOp &op) {
     op.version = expr(*suffix.value);
     return true;
   }
-  notYet(suffix.span, fmt::format("`{}` after an op", suffix.word));
-  return false;
+  if (suffix.word == "scale") {
+    if (op.kind < OpKind::Backward || op.kind > OpKind::BackwardWeight)
+      return refuse(
+          fmt::format("{} takes no `scale`: backward and its halves do", sluice::name(op.kind).str()));
+    if (op.flags & Scaled)
+      return refuse("an op takes one `scale`");
+    op.flags |= Scaled;
+    op.factor = expr(*suffix.value);
+    return true;
+  }
+  if (suffix.word == "overwrite") {
+    if (!Op{op.kind}.contributes())
+      return refuse("only backward and backward_weight take `overwrite`");
+    op.flags |= Overwrite;
+    return true;
+  }
+  if (suffix.word == "local") {
+    if (op.kind != OpKind::Norm)
+      return refuse("only norm takes `local`");
+    op.flags |= Local;
+    return true;
+  }
+  const bool isSend = Op{op.kind}.isSend();
+  if (!Op{op.kind}.isCommunication() || (suffix.word == "to") != isSend)
+    return refuse(fmt::format("{} takes no `{}`{}", sluice::name(op.kind).str(), suffix.word,
+                              Op{op.kind}.isCommunication()
+                                  ? isSend ? ": a send goes `to` a stage" : ": a receive comes `from` a stage"
+                                  : ""));
+  if (op.peer != noNode)
+    return refuse("a message has one other end");
+  op.flags |= NamesPeer;
+  op.peer = expr(*suffix.value);
+  return true;
 }
 
 } // namespace sluice

@@ -178,6 +178,11 @@ void Analyzer::scheduleSetting(const ast::Setting &setting) {
     }
     return;
   }
+  if (setting.name.text == "phase" && !checked.words.empty()) {
+    current->isEvaluation = checked.words[0] == "evaluation";
+    current->phaseSpan = setting.span;
+    return;
+  }
   if (setting.name.text != "communication" || checked.words.empty())
     return;
   if (checked.words[0] == "explicit")

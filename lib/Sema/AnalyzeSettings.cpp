@@ -55,6 +55,16 @@ void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, co
   }
   if (!info->isSupported)
     return notYet(setting.name.span, fmt::format("`{}` in a {}", setting.name.text, blockName.str()));
+  if (info->type == SettingType::Tied && setting.form == Setting::Form::Tied) {
+    // Their names are known before any program is read.
+    for (const CheckedTied &other : block.tied)
+      if (other.name == setting.words[0])
+        return duplicate({setting.words[0], setting.span}, other.span);
+    block.tied.push_back({setting.words[0], {}, setting.span});
+    return;
+  }
+  if (info->type == SettingType::Edge && setting.form == Setting::Form::Edge)
+    return; // there may be several
   std::string key = keyOf(blockName, setting);
   auto [found, isNew] = block.settings.try_emplace(key, static_cast<uint32_t>(result.settings.size()));
   if (!isNew)
@@ -114,6 +124,10 @@ void Analyzer::fillBlock(const ast::Block &block) {
 
 void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const Setting &setting) {
   const SettingInfo *info = findSetting(blockName, setting.name.text);
+  if (info && info->type == SettingType::Edge && setting.form == Setting::Form::Edge)
+    return edge(block, setting);
+  if (info && info->type == SettingType::Tied && setting.form == Setting::Form::Tied)
+    return tied(block, setting);
   std::string key = keyOf(blockName, setting);
   auto found = block.settings.find(key);
   if (!info || !info->isSupported || found == block.settings.end())
@@ -154,12 +168,57 @@ void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const
         result.settings[index].operands.push_back(node);
       }
     return;
+  case SettingType::Edge:
+    expectForm(false, "`edge a -> b;`");
+    return;
+  case SettingType::Tied:
+    expectForm(false, "`tied NAME on s, t;`");
+    return;
   case SettingType::Word:
     return word(result.settings[index], *info, setting);
   default:
     break;
   }
   number(result.settings[index], *info, setting);
+}
+
+/// `edge a -> b { boundary = …; no_gradient; }`
+void Analyzer::edge(CheckedBlock &model, const Setting &setting) {
+  CheckedEdge checked;
+  checked.span = setting.span;
+  checked.from = expr(*setting.operands[0]);
+  checked.to = expr(*setting.operands[1]);
+  for (const Setting &inner : setting.settings) {
+    const SettingInfo *info = findSetting("edge", inner.name.text);
+    if (!info) {
+      std::vector<llvm::StringRef> names = settingNames("edge");
+      llvm::StringRef near = nearest(inner.name.text, names);
+      diagnostics.report(Rule::UnknownName, inner.name.span, {{"name", inner.name.text}}).fix.message =
+          near.empty() ? fmt::format("edge has {}", llvm::join(names, ", ")) : near.str() + "?";
+    } else if (info->type == SettingType::Flag) {
+      checked.hasGradient = false;
+    } else if (checked.boundary != ~0u) {
+      duplicate(inner.name, result.settings[checked.boundary].span);
+    } else {
+      CheckedSetting boundary;
+      number(boundary, *info, inner);
+      checked.boundary = static_cast<uint32_t>(result.settings.size());
+      result.settings.push_back(std::move(boundary));
+    }
+  }
+  model.edges.push_back(checked);
+}
+
+/// `tied NAME on s, t;`
+void Analyzer::tied(CheckedBlock &model, const Setting &setting) {
+  auto declared =
+      llvm::find_if(model.tied, [&](const CheckedTied &known) { return known.span == setting.span; });
+  if (declared == model.tied.end())
+    return; // its name has been taken: reported already
+  std::vector<NodeId> stages;
+  for (const ast::ExprPtr &stage : setting.operands)
+    stages.push_back(expr(*stage));
+  declared->stages = std::move(stages);
 }
 
 /// A setting whose value is an expression, perhaps of parameters.

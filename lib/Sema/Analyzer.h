@@ -72,6 +72,8 @@ private:
   void declareSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
   void fillSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
   void duplicate(const ast::Identifier &name, Span first);
+  void edge(CheckedBlock &model, const ast::Setting &setting);
+  void tied(CheckedBlock &model, const ast::Setting &setting);
 
   // AnalyzeLayers.cpp
   void declareLayers(CheckedBlock &model, const ast::Setting &layer);
@@ -97,6 +99,8 @@ private:
 
   // AnalyzeOps.cpp
   bool op(const ast::OpCall &call, CheckedOp &op);
+  bool prefix(const ast::OpCall &call, CheckedOp &op);
+  bool tiedWeight(const ast::Expr &named, CheckedOp &op);
   void microbatch(const ast::Expr &expr, CheckedOp &op);
   bool suffix(const ast::Suffix &suffix, CheckedOp &op);
 

@@ -47,6 +47,21 @@ struct CheckedSetting {
   bool isBeingEvaluated = false;
 };
 
+/// `edge a -> b { boundary = …; no_gradient; }`
+struct CheckedEdge {
+  NodeId from = noNode, to = noNode;
+  uint32_t boundary = ~0u; ///< Into CheckedFile::settings; ~0: that of its stage.
+  bool hasGradient = true;
+  Span span;
+};
+
+/// `tied NAME on s, t;`
+struct CheckedTied {
+  std::string name;
+  std::vector<NodeId> stages;
+  Span span;
+};
+
 /// Settings of one block by name; a `link` block's settings lie under `link.latency` and so on, a `layer`
 /// block's likewise, and the ends of `layers(s)` under `layers.first` and `layers.last`.
 struct CheckedBlock {
@@ -55,6 +70,8 @@ struct CheckedBlock {
   std::map<std::string, uint32_t> settings; ///< Into CheckedFile::settings.
   std::vector<SlotId> linkParameters;       ///< `link(a, b)`: slots of a and b.
   std::vector<std::string> layerSums;       ///< Settings of a model that are sums over layers.
+  std::vector<CheckedEdge> edges;           ///< Of a model.
+  std::vector<CheckedTied> tied;
 };
 
 /// How an op names its microbatch.
@@ -68,6 +85,11 @@ struct CheckedOp {
   MicrobatchForm form = MicrobatchForm::Number;
   bool ifAny = false;
   NodeId version = noNode; ///< `using version e`
+  NodeId factor = noNode;  ///< `scale q`, and the q of `scale(s, q)`
+  NodeId peer = noNode;    ///< `to t`, `from t`
+  uint32_t tied = 0;       ///< reduce_tied: into the model's tied weights
+  /// Names more than its stage and microbatch.
+  bool takesExtras() const { return version != noNode || factor != noNode || peer != noNode; }
   Span span;
   uint32_t site = 0;
   std::string text; ///< As written, for messages before its values are known.
@@ -126,6 +148,8 @@ struct CheckedSchedule {
   std::string communication = "early";   ///< Placement of inferred communication.
   bool isExplicit = false;               ///< `communication = explicit`
   CheckedSetting sequenceSplits, buffer; ///< No value where not written.
+  bool isEvaluation = false;             ///< `phase = evaluation`
+  Span phaseSpan;
   VersionRule versions = VersionRule::Stashed;
   CheckedSetting mostVersions; ///< The k of `stashed(k)`.
   Span firstCommunication;     ///< The first send or receive written, if any.

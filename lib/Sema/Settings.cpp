@@ -6,28 +6,27 @@ namespace sluice {
 
 using llvm::StringRef;
 
-static constexpr StringRef losses[] = {"mean over samples", "mean over microbatches", "sum"};
-static constexpr StringRef laterLosses[] = {"mean over tokens"};
+static constexpr StringRef losses[] = {"mean over samples", "mean over microbatches", "mean over tokens",
+                                       "sum"};
 static constexpr StringRef transports[] = {"nccl", "mpi", "gloo", "local"};
 static constexpr StringRef channels[] = {"rendezvous", "unbounded", "eager"};
 static constexpr StringRef channelKeys[] = {"direction", "pair", "edge", "message"};
 static constexpr StringRef services[] = {"device"};
-static constexpr StringRef groups[] = {"independent"}, laterGroups[] = {"atomic"};
-static constexpr StringRef progress[] = {"posted"}, laterProgress[] = {"in_wait"};
-static constexpr StringRef connects[] = {"upfront"}, laterConnects[] = {"first_use"};
+static constexpr StringRef groups[] = {"independent", "atomic"};
+static constexpr StringRef progress[] = {"posted", "in_wait"};
+static constexpr StringRef connects[] = {"upfront", "first_use"};
 static constexpr StringRef transfers[] = {"overlapped"}, laterTransfers[] = {"blocking"};
 static constexpr StringRef sharing[] = {"no"}, laterSharing[] = {"fifo", "fair"};
-static constexpr StringRef scales[] = {"loss"}, laterScales[] = {"accumulator", "reduced", "program"};
+static constexpr StringRef scales[] = {"loss", "accumulator", "reduced", "program"};
 static constexpr StringRef semantics[] = {"synchronous", "asynchronous"};
-static constexpr StringRef microbatchLosses[] = {"mean"}, laterMicrobatchLosses[] = {"sum"};
-static constexpr StringRef reductions[] = {"sum"}, laterReductions[] = {"mean"};
-static constexpr StringRef reduced[] = {"full"},
-                           laterReduced[] = {"sharded", "full copied", "sharded copied"};
-static constexpr StringRef contributions[] = {"accumulated"}, laterContributions[] = {"separate"};
-static constexpr StringRef noWords[] = {""}, laterResharded[] = {"resharded"};
+static constexpr StringRef microbatchLosses[] = {"mean", "sum"};
+static constexpr StringRef reductions[] = {"sum", "mean"};
+static constexpr StringRef reduced[] = {"full", "sharded", "full copied", "sharded copied"};
+static constexpr StringRef contributions[] = {"accumulated", "separate"};
+static constexpr StringRef afterReduces[] = {"resharded"};
 static constexpr StringRef communications[] = {"inferred", "explicit"};
 static constexpr StringRef versions[] = {"stashed", "newest", "queued"};
-static constexpr StringRef phases[] = {"training"}, laterPhases[] = {"evaluation"};
+static constexpr StringRef phases[] = {"training", "evaluation"};
 
 static constexpr SettingInfo count(StringRef block, StringRef name, unsigned parameters = 0) {
   return {block, name, SettingType::Count, noDimension, parameters, {}, {}};
@@ -68,8 +67,8 @@ static const SettingInfo settings[] = {
     {"model", "batch_norm", SettingType::Stages, noDimension, 0, {}, {}},
     later("model", "update"),
     later("model", "reduce"),
-    later("model", "edge"),
-    later("model", "tied"),
+    {"model", "edge", SettingType::Edge, noDimension, 0, {}, {}},
+    {"model", "tied", SettingType::Tied, noDimension, 0, {}, {}},
     later("model", "cost"),
 
     // What adds up over the layers of a stage; their parameter is the microbatch.
@@ -84,6 +83,9 @@ static const SettingInfo settings[] = {
     quantity("layer", "gradients", sizeDimension, 0),
     quantity("layer", "optimizer_state", sizeDimension, 0),
 
+    quantity("edge", "boundary", sizeDimension, 1),
+    {"edge", "no_gradient", SettingType::Flag, noDimension, 0, {}, {}},
+
     count("cluster", "devices"),
     quantity("cluster", "memory", sizeDimension, 1),
     quantity("cluster", "reserved", sizeDimension, 1),
@@ -92,9 +94,9 @@ static const SettingInfo settings[] = {
     word("cluster", "channel", channels),
     word("cluster", "channel_key", channelKeys),
     word("cluster", "service", services),
-    word("cluster", "groups", groups, laterGroups),
-    word("cluster", "progress", progress, laterProgress),
-    word("cluster", "connect", connects, laterConnects),
+    word("cluster", "groups", groups),
+    word("cluster", "progress", progress),
+    word("cluster", "connect", connects),
     word("cluster", "transfers", transfers, laterTransfers),
 
     quantity("link", "latency", timeDimension, 0),
@@ -106,15 +108,15 @@ static const SettingInfo settings[] = {
     count("training", "microbatch_samples"),
     count("training", "samples", 1),
     count("training", "replicas"),
-    word("training", "loss", losses, laterLosses),
-    word("training", "scale", scales, laterScales),
+    word("training", "loss", losses),
+    word("training", "scale", scales),
     word("training", "semantics", semantics),
-    word("training", "microbatch_loss", microbatchLosses, laterMicrobatchLosses),
-    word("training", "reduction", reductions, laterReductions),
-    word("training", "reduced", reduced, laterReduced),
-    word("training", "contributions", contributions, laterContributions),
-    word("training", "after_reduce", noWords, laterResharded),
-    later("training", "tokens"),
+    word("training", "microbatch_loss", microbatchLosses),
+    word("training", "reduction", reductions),
+    word("training", "reduced", reduced),
+    word("training", "contributions", contributions),
+    word("training", "after_reduce", afterReduces),
+    count("training", "tokens", 1),
     later("training", "steps"),
 
     quantity("queue", "backlog", noDimension, 0),
@@ -123,7 +125,7 @@ static const SettingInfo settings[] = {
     quantity("queue", "step", timeDimension, 0),
 
     word("schedule", "communication", communications),
-    word("schedule", "phase", phases, laterPhases),
+    word("schedule", "phase", phases),
     word("schedule", "versions", versions),
     count("schedule", "sequence_splits"),
     count("schedule", "buffer", 2),

@@ -17,11 +17,13 @@ enum class SettingType : uint8_t {
   LinkBlock,  ///< `link { … }`
   LayerBlock, ///< `layer(l) { … }`
   Range,      ///< `NAME(s) = a..b`
+  Edge,       ///< `edge a -> b { … }`
+  Tied,       ///< `tied NAME on s, t;`
   Other,      ///< a form of its own that has no meaning yet
 };
 
 struct SettingInfo {
-  llvm::StringRef block; ///< `model`, `layer`, `cluster`, `link`, `training`, `queue`, `schedule`
+  llvm::StringRef block; ///< `model`, `layer`, `edge`, `cluster`, `link`, `training`, `queue`, `schedule`
   llvm::StringRef name;
   SettingType type;
   Dimension dimension;

@@ -132,7 +132,7 @@ template <bool hasSplits> void Walker<hasSplits>::checkSplits(OpId id, const Pai
 
 template <bool hasSplits> void Walker<hasSplits>::step(OpId id) {
   const Op &op = program.ops[id];
-  if (!op.touchesActivation())
+  if (!op.touchesActivation() || op.kind > OpKind::Drop)
     return;
   if (skipMisplaced && program.deviceOf(op.stage, op.microbatch) != device)
     return;

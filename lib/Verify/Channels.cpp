@@ -11,9 +11,9 @@
 namespace sluice {
 
 ChannelKey channelKeyOf(const CostModel &costs) {
-  return costs.channelKey == "edge"      ? ChannelKey::Edge
-         : costs.channelKey == "message" ? ChannelKey::Message
-                                         : ChannelKey::Direction;
+  return costs.channels.key == ChannelRules::Key::Edge      ? ChannelKey::Edge
+         : costs.channels.key == ChannelRules::Key::Message ? ChannelKey::Message
+                                                            : ChannelKey::Direction;
 }
 
 std::vector<Channel> channelsOf(const Program &program, const Messages &messages, ChannelKey key) {

@@ -20,7 +20,7 @@ static void reportDeadlock(VerifyContext &context, const Cycle &cycle) {
                              {"other", fmt::format("{}", next.device)},
                              {"hops", fmt::format("{} hops", cycle.size())},
                              {"channel", "unbounded channels"},
-                             {"key", context.costs.channelKey}});
+                             {"key", name(context.costs.channels.key).str()}});
   noteHops(context, cycle, 0, finding);
   finding.fix.message = fmt::format("post {} before {} on device {}, or {} before {} on device {}",
                                     opText(context, next.needed), opText(context, next.stands), next.device,
