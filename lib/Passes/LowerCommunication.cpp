@@ -89,7 +89,7 @@ std::optional<Program> placeEarly(const Program &program, const ProgramIndex &in
           }
       }))
     return std::nullopt;
-  copyNamedVersions(program, result);
+  copyNames(program, result);
   return result;
 }
 

@@ -20,6 +20,10 @@ inline Program withoutOps(const Program &program, bool withPlaces) {
   result.buffers = program.buffers;
   result.bufferSpan = program.bufferSpan;
   result.isExplicit = program.isExplicit;
+  result.skips = program.skips;
+  result.ties = program.ties;
+  result.isEvaluation = program.isEvaluation;
+  result.phaseSpan = program.phaseSpan;
   result.placement = program.placement;
   result.placedBy = program.placedBy;
   result.placeSpans = program.placeSpans;
@@ -33,23 +37,37 @@ inline Program withoutOps(const Program &program, bool withPlaces) {
   return result;
 }
 
-/// Gives the forwards of `to` the versions that those of `from` name. Passes keep a device's forwards in
-/// their order.
-inline void copyNamedVersions(const Program &from, Program &to) {
-  to.namedVersions.clear();
-  auto named = from.namedVersions.begin();
-  for (uint32_t d = 0; d < from.devices && named != from.namedVersions.end(); ++d) {
+/// Gives ops of `to` the entries of a list of `from`. Passes keep the order of a device's ops that satisfy
+/// `mayHave`, to which all ops of the list belong.
+template <typename Entry, typename Predicate>
+void copyEntries(const Program &from, const std::vector<Entry> &entries, Program &to,
+                 std::vector<Entry> &copies, Predicate mayHave) {
+  copies.clear();
+  auto next = entries.begin();
+  for (uint32_t d = 0; d < from.devices && next != entries.end(); ++d) {
     OpId copied = to.deviceBegin[d];
     for (OpId op = from.deviceBegin[d]; op < from.deviceBegin[d + 1]; ++op) {
-      if (from.ops[op].kind != OpKind::Forward)
+      if (!mayHave(from.ops[op]))
         continue;
-      while (to.ops[copied].kind != OpKind::Forward)
+      while (!mayHave(to.ops[copied]))
         ++copied;
-      if (named != from.namedVersions.end() && named->op == op)
-        to.namedVersions.push_back({copied, named++->version});
+      if (next != entries.end() && next->op == op) {
+        copies.push_back(*next++);
+        copies.back().op = copied;
+      }
       ++copied;
     }
   }
+}
+
+/// Gives the ops of `to` what those of `from` name beside stage and microbatch.
+inline void copyNames(const Program &from, Program &to) {
+  copyEntries(from, from.namedVersions, to, to.namedVersions,
+              [](const Op &op) { return op.kind == OpKind::Forward; });
+  copyEntries(from, from.factors, to, to.factors, [](const Op &op) { return op.hasFactor(); });
+  auto isPost = [](const Op &op) { return op.isCommunication() && !op.isWait(); };
+  copyEntries(from, from.payloads, to, to.payloads, isPost);
+  copyEntries(from, from.peers, to, to.peers, isPost);
 }
 
 /// Appends ops device by device.
@@ -91,7 +109,7 @@ public:
   /// Call once, after the last device.
   Program take() {
     result.deviceBegin.push_back(result.size());
-    copyNamedVersions(program, result);
+    copyNames(program, result);
     return std::move(result);
   }
 

@@ -10,13 +10,7 @@
 
 namespace sluice {
 
-ChannelKey channelKeyOf(const CostModel &costs) {
-  return costs.channels.key == ChannelRules::Key::Edge      ? ChannelKey::Edge
-         : costs.channels.key == ChannelRules::Key::Message ? ChannelKey::Message
-                                                            : ChannelKey::Direction;
-}
-
-std::vector<Channel> channelsOf(const Program &program, const Messages &messages, ChannelKey key) {
+std::vector<Channel> channelsOf(const Program &program, const MessageEnds &messages, ChannelRules::Key key) {
   std::vector<Channel> channels;
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, uint32_t> known;
   llvm::DenseSet<OpId> lonely;
@@ -25,16 +19,16 @@ std::vector<Channel> channelsOf(const Program &program, const Messages &messages
   for (uint32_t device = 0; device < program.devices; ++device)
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
-      if (!op.isCommunication() || (!lonely.empty() && lonely.contains(id)))
+      if (!op.isCommunication() || op.isWait() || (!lonely.empty() && lonely.contains(id)))
         continue;
-      const Message message = messageOf(op);
-      const uint32_t peer = program.deviceOf(op.isSend() ? message.user() : message.stage, op.microbatch);
+      const Message message = messageOf(program, id);
+      const uint32_t peer = program.deviceOf(op.isSend() ? message.to : message.from, op.microbatch);
       const uint32_t from = op.isSend() ? device : peer, to = op.isSend() ? peer : device;
       uint64_t part = 0;
-      if (key != ChannelKey::Direction)
-        part = 1 + 2 * static_cast<uint64_t>(message.stage) + message.isGradient;
-      if (key == ChannelKey::Message)
-        part |= static_cast<uint64_t>(message.microbatch) << 20;
+      if (key == ChannelRules::Key::Edge || key == ChannelRules::Key::Message)
+        part = 1 + static_cast<uint64_t>(messages.edges.of(message));
+      if (key == ChannelRules::Key::Message)
+        part |= static_cast<uint64_t>(message.microbatch) << 32;
       auto [found, isNew] =
           known.try_emplace({static_cast<uint64_t>(from) << 32 | to, part}, channels.size());
       if (isNew)
@@ -62,7 +56,7 @@ std::optional<Crossing> crossingOf(const Program &program, const Channel &channe
     if (s == channel.sends.size() || r == channel.receives.size())
       return crossing;
     const OpId send = channel.sends[s], receive = channel.receives[r];
-    if (messageOf(program.ops[send]) == messageOf(program.ops[receive]))
+    if (messageOf(program, send) == messageOf(program, receive))
       continue;
     if (crossing)
       ++crossing->count;

@@ -1,4 +1,4 @@
-// 401, 402, 403, 406, 408, 409 and 411: what is wrong with written sends and receives, before it is put into
+// 401 to 404, 406 and 408 to 411: what is wrong with written sends and receives, before it is put into
 // words (CommunicationFindings.cpp).
 #include "Verify/CommunicationFindings.h"
 
@@ -21,22 +21,22 @@ static std::vector<OpId> postsOf(OpId first, llvm::ArrayRef<OpId> repeats, const
     posts.push_back(first);
   for (OpId id : repeats)
     if (program.ops[id].kind == like.kind && program.ops[id].stage == like.stage &&
-        program.ops[id].microbatch == like.microbatch)
+        program.ops[id].microbatch == like.microbatch && program.ops[id].namesPeer() == like.namesPeer())
       posts.push_back(id);
   return posts;
 }
 
 /// Messages posted more often than once: of each kind of post what the other side does not match is 401 or
 /// 402, and where both sides match, 411.
-static void findRepeats(const VerifyContext &context, const Messages &messages, std::vector<Fault> &faults) {
+static void findRepeats(const VerifyContext &context, const MessageEnds &messages,
+                        std::vector<Fault> &faults) {
   const Program &program = context.program;
   llvm::DenseMap<size_t, std::vector<OpId>> byMessage;
   for (OpId id : messages.repeats())
-    byMessage[messages.indexOf(messageOf(program.ops[id]))].push_back(id);
+    byMessage[messages.indexOf(messageOf(program, id))].push_back(id);
   for (auto &[index, repeats] : byMessage) {
-    const Op &any = program.ops[repeats.front()];
-    const Message message = messageOf(any);
-    const Op sendOp = any.isSend() ? any : partnerOf(any), receiveOp = any.isSend() ? partnerOf(any) : any;
+    const Message message = messageOf(program, repeats.front());
+    const Op sendOp = sendOf(message), receiveOp = receiveOf(message);
     std::vector<OpId> sends = postsOf(messages.send(message), repeats, sendOp, program);
     std::vector<OpId> receives = postsOf(messages.receive(message), repeats, receiveOp, program);
     if (sends.empty() || receives.empty())
@@ -54,7 +54,65 @@ static void findRepeats(const VerifyContext &context, const Messages &messages, 
   }
 }
 
-std::vector<Fault> findCommunicationFaults(const VerifyContext &context, const Messages &messages) {
+/// The op that frees the value of a started send before the wait for it: its drop, if one stands between.
+static void findFreed(const VerifyContext &context, OpId send, OpId end, std::vector<Fault> &faults) {
+  const Program &program = context.program;
+  const Op &op = program.ops[send];
+  const uint32_t device = program.deviceOf(send);
+  const OpId last = end == noOp ? program.deviceBegin[device + 1] : end;
+  for (OpId id = send + 1; id < last && op.kind == OpKind::SendActivation; ++id) {
+    const Op &between = program.ops[id];
+    if (between.kind == OpKind::Drop && between.stage == op.stage && between.microbatch == op.microbatch)
+      return faults.push_back({Rule::FreedBeforeSent, 0, device, op.stage, op.microbatch, id, send});
+  }
+}
+
+/// What both ends of a message say of its size, where imported orders do.
+static void findPayloads(const VerifyContext &context, const MessageEnds &messages,
+                         std::vector<Fault> &faults) {
+  const Program &program = context.program;
+  llvm::DenseMap<OpId, int64_t> bytes;
+  for (const OpPayload &payload : program.payloads)
+    bytes[payload.op] = payload.bytes;
+  for (const OpPayload &payload : program.payloads) {
+    if (!program.ops[payload.op].isSend())
+      continue;
+    auto received = bytes.find(messages.receive(messageOf(program, payload.op)));
+    if (received == bytes.end() || received->second == payload.bytes)
+      continue;
+    const Op &op = program.ops[payload.op];
+    faults.push_back({Rule::PayloadMismatch, 0, program.deviceOf(payload.op), op.stage, op.microbatch,
+                      payload.op, received->first});
+  }
+}
+
+/// A send behind its producer, both ends of a message, and nothing freed under way.
+static void checkPost(const VerifyContext &context, const MessageEnds &messages, OpId id, uint32_t device,
+                      std::vector<Fault> &faults) {
+  const Program &program = context.program;
+  const Op &op = program.ops[id];
+  auto add = [&](Rule rule, OpId other) {
+    faults.push_back({rule, 0, device, op.stage, op.microbatch, id, other});
+  };
+  const Message message = messageOf(program, id);
+  if (id == messages.receive(message)) {
+    if (messages.send(message) == noOp)
+      add(Rule::UnmatchedReceive, noOp);
+    return;
+  }
+  if (id != messages.send(message))
+    return;
+  const OpId producer = message.isGradient ? context.index.backward(op.stage, op.microbatch)
+                                           : context.index.forward(op.stage, op.microbatch);
+  if (isOn(program, producer, device) && producer > id)
+    add(Rule::SentBeforeMade, producer);
+  if (messages.receive(message) == noOp)
+    add(Rule::UnmatchedSend, noOp);
+  if (op.isStarted())
+    findFreed(context, id, messages.endOf(id), faults);
+}
+
+std::vector<Fault> findCommunicationFaults(const VerifyContext &context, const MessageEnds &messages) {
   const Program &program = context.program;
   std::vector<Fault> faults;
   for (OpId id : messages.withoutPeer()) {
@@ -62,29 +120,27 @@ std::vector<Fault> findCommunicationFaults(const VerifyContext &context, const M
     faults.push_back({Rule::NoPeer, 0, program.deviceOf(id), op.stage, op.microbatch, id, noOp});
   }
   findRepeats(context, messages, faults);
+  findPayloads(context, messages, faults);
   for (uint32_t device = 0; device < program.devices; ++device)
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
-      auto add = [&](Rule rule, uint8_t cause, OpId other) {
-        faults.push_back({rule, cause, device, op.stage, op.microbatch, id, other});
-      };
       if (op.isCommunication()) {
-        const Message message = messageOf(op);
-        if (id == messages.send(message)) {
-          const OpId producer = message.isGradient ? context.index.backward(op.stage, op.microbatch)
-                                                   : context.index.forward(op.stage, op.microbatch);
-          if (isOn(program, producer, device) && producer > id)
-            add(Rule::SentBeforeMade, 0, producer);
-          if (messages.receive(message) == noOp)
-            add(Rule::UnmatchedSend, 0, noOp);
-        } else if (id == messages.receive(message) && messages.send(message) == noOp) {
-          add(Rule::UnmatchedReceive, 0, noOp);
-        }
-      } else if (std::optional<Message> input = inputOf(program, op);
-                 input && program.deviceOf(input->stage, input->microbatch) != device) {
-        const OpId receive = messages.receive(*input);
-        if (receive == noOp || receive > id)
-          add(Rule::UsedBeforeReceived, receive == noOp, receive == noOp ? messages.send(*input) : receive);
+        if (!op.isWait())
+          checkPost(context, messages, id, device, faults);
+        continue;
+      }
+      for (const Message &input : inputsOf(program, op)) {
+        if (program.deviceOf(input.from, input.microbatch) == device)
+          continue;
+        const OpId receive = messages.receive(input);
+        const OpId end = receive == noOp ? noOp : messages.endOf(receive);
+        // A start without its wait is 309.
+        const bool isLate = receive != noOp && (receive > id || (end != noOp && end > id));
+        if (receive == noOp || isLate)
+          faults.push_back({Rule::UsedBeforeReceived, receive == noOp, device, op.stage, op.microbatch, id,
+                            receive == noOp ? messages.send(input)
+                            : receive > id  ? receive
+                                            : end});
       }
     }
   return faults;
@@ -94,7 +150,7 @@ void verifyCommunication(VerifyContext &context) {
   // Ops on a wrong device have taken over the places that messages would be looked up by.
   if (!context.program.isExplicit || context.hasMisplacedOps)
     return;
-  const Messages messages(context.program);
+  const MessageEnds messages(context.program);
   CommunicationReport(context, messages).run(findCommunicationFaults(context, messages));
 }
 

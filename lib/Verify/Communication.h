@@ -15,14 +15,9 @@ struct Channel {
   std::vector<OpId> sends, receives;
 };
 
-/// How messages share channels: under `direction` and `pair` all from one device to another (of `pair` the
-/// two directions differ, as posts pair in each of them apart), under `edge` those of one stage, activations
-/// and gradients apart.
-enum class ChannelKey : uint8_t { Direction, Edge, Message };
-ChannelKey channelKeyOf(const CostModel &costs);
-
-/// By sender and receiver, with the posts of all ops that have a peer. Linear in ops.
-std::vector<Channel> channelsOf(const Program &program, const Messages &messages, ChannelKey key);
+/// By sender and receiver, with the posts of all ops that have a peer. Of `pair` the two directions differ,
+/// as posts pair in each of them apart. Linear in ops.
+std::vector<Channel> channelsOf(const Program &program, const MessageEnds &messages, ChannelRules::Key key);
 
 /// `0 -> 1`, as findings name it.
 std::string str(const Channel &channel);

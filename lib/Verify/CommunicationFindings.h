@@ -7,16 +7,17 @@
 
 namespace sluice {
 
-/// 401, 402, 406, 408, 409 and 411, several of one cause among them. Fault::op is the post or, in 408, the
-/// op that uses the value; Fault::other: 408 the late receive, or the send that nothing receives, 409 the
-/// producer, else the first post of the message. Fault::cause tells posts without a partner (0) from one too
-/// many (1), and late receives (0) from none (1). Linear in ops.
-std::vector<Fault> findCommunicationFaults(const VerifyContext &context, const Messages &messages);
+/// 401, 402, 404, 406 and 408 to 411, several of one cause among them. Fault::op is the post or, in 408, the
+/// op that uses the value, in 410 the one that frees it; Fault::other: 404 the receive, 408 the late receive
+/// or wait, or the send that nothing receives, 409 the producer, 410 the send, else the first post of the
+/// message. Fault::cause tells posts without a partner (0) from one too many (1), and late receives (0) from
+/// none (1). Linear in ops.
+std::vector<Fault> findCommunicationFaults(const VerifyContext &context, const MessageEnds &messages);
 
 class CommunicationReport {
 public:
-  CommunicationReport(VerifyContext &context, const Messages &messages)
-      : context(context), program(context.program), messages(messages), key(channelKeyOf(context.costs)),
+  CommunicationReport(VerifyContext &context, const MessageEnds &messages)
+      : context(context), program(context.program), messages(messages), key(context.costs.channels.key),
         channels(channelsOf(context.program, messages, key)) {}
 
   /// Adds the crossed channels (403), reduces all to first causes and reports them.
@@ -26,7 +27,7 @@ private:
   void findCrossings(llvm::ArrayRef<Fault> faults);
   bool isExplained(const Fault &fault) const;
   void takeConsequences(std::vector<Fault> &faults);
-  Message messageAt(OpId op) const;
+  Message messageAt(const Fault &fault) const;
   const Channel &channelOf(OpId post);
 
   void unmatched(const FaultGroup &group);
@@ -35,6 +36,8 @@ private:
   void usedBeforeReceived(const FaultGroup &group);
   void sentBeforeMade(const FaultGroup &group);
   void sentTwice(const FaultGroup &group);
+  void freedBeforeSent(const FaultGroup &group);
+  void payloadMismatch(const FaultGroup &group);
   void noteShift(const Channel &channel, const Fault &fault, Finding &finding);
   void noteUsers(OpId cause, Finding &finding);
   const char *finerKey(const Channel &channel) const;
@@ -42,8 +45,8 @@ private:
 
   VerifyContext &context;
   const Program &program;
-  const Messages &messages;
-  const ChannelKey key;
+  const MessageEnds &messages;
+  const ChannelRules::Key key;
   const std::vector<Channel> channels;
   llvm::DenseMap<OpId, std::pair<const Channel *, Crossing>> crossings; ///< By the send of the first pair.
   llvm::DenseMap<OpId, const Channel *> channelOfPost;

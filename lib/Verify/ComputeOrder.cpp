@@ -1,13 +1,36 @@
 #include "Verify/ComputeOrder.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <utility>
+
 namespace sluice {
 
-ComputeOrder::ComputeOrder(const Program &program, const Copies &copies, bool joinCollectives, Follow follow)
-    : program(program), copies(copies), joinCollectives(joinCollectives && copies.isAnyShared()),
-      follow(follow), isReceived(follow == Follow::Messages && !program.receivesWaitAtUse),
-      marks(static_cast<size_t>(program.stages) * program.microbatches),
-      cursor(program.deviceBegin.begin(), program.deviceBegin.begin() + program.devices),
-      arrived(program.stages) {}
+ComputeOrder::ComputeOrder(const Program &program, const Copies &copies, bool joinCollectives)
+    : program(program), copies(copies), marks(static_cast<size_t>(program.stages) * program.microbatches),
+      cursor(program.deviceBegin.begin(), program.deviceBegin.begin() + program.devices) {
+  if (joinCollectives)
+    nameCalls();
+}
+
+/// Most programs have no call of several devices, and ask nothing about them.
+void ComputeOrder::nameCalls() {
+  const bool hasOthers = llvm::any_of(
+      program.ops, [](const Op &op) { return op.kind == OpKind::ReduceTied || op.kind == OpKind::Norm; });
+  if (!copies.isAnyShared() && !hasOthers)
+    return;
+  calls.resize(program.stages + program.ties.size() + 1);
+  for (uint32_t stage = 0; stage < program.stages; ++stage)
+    calls[stage].members = copies.devicesOf(stage).vec();
+  for (uint32_t tie = 0; tie < program.ties.size(); ++tie)
+    calls[program.stages + tie].members = program.membersOf({OpKind::ReduceTied, 0, 0, tie});
+  calls.back().members = program.membersOf({OpKind::Norm});
+  standsAtCall.resize(program.devices);
+  for (Call &call : calls) {
+    call.made.resize(call.members.size());
+    call.waited.resize(call.members.size());
+  }
+}
 
 bool ComputeOrder::lacksForward(uint32_t stage, uint32_t microbatch, uint32_t device) const {
   return !(marks[pair(stage, microbatch)] & forwardDone) && program.deviceOf(stage, microbatch) != device;
@@ -24,108 +47,118 @@ uint64_t ComputeOrder::finished() const {
   return count;
 }
 
-std::optional<ComputeOrder::Need> ComputeOrder::needOf(const Op &op) const {
-  switch (op.kind) {
-  case OpKind::Forward:
-    return isReceived || op.stage == 0 ? std::nullopt
-                                       : std::optional<Need>({op.stage - 1u, op.microbatch, false});
-  case OpKind::Backward:
-  case OpKind::BackwardInput:
-    return isReceived || op.stage + 1u == program.stages
-               ? std::nullopt
-               : std::optional<Need>({op.stage + 1u, op.microbatch, true});
-  case OpKind::RecvActivation:
-    return isReceived ? std::optional<Need>({op.stage - 1u, op.microbatch, false}) : std::nullopt;
-  case OpKind::RecvGradient:
-    return isReceived ? std::optional<Need>({op.stage + 1u, op.microbatch, true}) : std::nullopt;
-  default:
-    return std::nullopt;
+llvm::SmallVector<ComputeOrder::Need, 2> ComputeOrder::needsOf(const Op &op) const {
+  llvm::SmallVector<Need, 2> needs;
+  if (op.kind == OpKind::Forward) {
+    if (op.stage > 0)
+      needs.push_back({op.stage - 1u, op.microbatch, false});
+    for (const SkipEdge &skip : program.skips)
+      if (skip.to == op.stage)
+        needs.push_back({skip.from, op.microbatch, false});
+  } else if (op.makesGradient()) {
+    if (op.stage + 1u < program.stages)
+      needs.push_back({op.stage + 1u, op.microbatch, true});
+    for (const SkipEdge &skip : program.skips)
+      if (skip.from == op.stage && skip.hasGradient)
+        needs.push_back({skip.to, op.microbatch, true});
   }
+  return needs;
 }
 
-/// What `needOf` says, without making it: this is asked for every op.
-template <ComputeOrder::Follow followed> bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
-  const bool atReceives = followed == Follow::Messages && isReceived;
-  const bool takesActivation = op.kind == (atReceives ? OpKind::RecvActivation : OpKind::Forward);
-  const bool takesGradient = atReceives ? op.kind == OpKind::RecvGradient
-                                        : op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
-  if (takesActivation) {
-    if (op.stage == 0 || !lacksForward(op.stage - 1u, op.microbatch, device))
-      return false;
-    marks[pair(op.stage - 1u, op.microbatch)] |= forwardAwaited;
-    return true;
-  }
-  if (!takesGradient || op.stage + 1u == program.stages ||
-      !lacksBackward(op.stage + 1u, op.microbatch, device))
+bool ComputeOrder::isMissing(uint32_t stage, uint32_t microbatch, bool isBackward, uint32_t device) {
+  if (!(isBackward ? lacksBackward(stage, microbatch, device) : lacksForward(stage, microbatch, device)))
     return false;
-  marks[pair(op.stage + 1u, op.microbatch)] |= backwardAwaited;
+  marks[pair(stage, microbatch)] |= isBackward ? backwardAwaited : forwardAwaited;
   return true;
 }
 
-template <ComputeOrder::Follow followed> void ComputeOrder::finish(const Op &op) {
-  uint8_t done, awaited;
-  constexpr bool isSent = followed == Follow::Messages;
-  if (op.kind == (isSent ? OpKind::SendActivation : OpKind::Forward))
-    done = forwardDone, awaited = forwardAwaited;
-  else if (isSent ? op.kind == OpKind::SendGradient
-                  : op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput)
-    done = backwardDone, awaited = backwardAwaited;
-  else
+/// What `needsOf` says, without making it: this is asked for every op.
+template <bool hasSkips> bool ComputeOrder::mustWait(const Op &op, uint32_t device) {
+  if (op.kind == OpKind::Forward) {
+    if (op.stage > 0 && isMissing(op.stage - 1u, op.microbatch, false, device))
+      return true;
+    if constexpr (hasSkips)
+      for (const SkipEdge &skip : program.skips)
+        if (skip.to == op.stage && isMissing(skip.from, op.microbatch, false, device))
+          return true;
+  } else if (op.makesGradient()) {
+    if (op.stage + 1u < program.stages && isMissing(op.stage + 1u, op.microbatch, true, device))
+      return true;
+    if constexpr (hasSkips)
+      for (const SkipEdge &skip : program.skips)
+        if (skip.from == op.stage && skip.hasGradient && isMissing(skip.to, op.microbatch, true, device))
+          return true;
+  }
+  return false;
+}
+
+template <bool hasSkips> void ComputeOrder::finish(const Op &op) {
+  const bool isForward = op.kind == OpKind::Forward;
+  if (!isForward && !op.makesGradient())
     return;
+  const uint8_t done = isForward ? forwardDone : backwardDone;
+  const uint8_t awaited = isForward ? forwardAwaited : backwardAwaited;
   uint8_t &mark = marks[pair(op.stage, op.microbatch)];
   mark |= done;
-  if (mark & awaited) {
-    mark &= static_cast<uint8_t>(~awaited);
-    uint32_t consumer = done == forwardDone ? op.stage + 1u : op.stage - 1u;
-    runnable.push_back(program.deviceOf(consumer, op.microbatch));
-  }
+  if (!(mark & awaited))
+    return;
+  mark &= static_cast<uint8_t>(~awaited);
+  auto wake = [&](uint32_t stage) {
+    if (stage < program.stages)
+      runnable.push_back(program.deviceOf(stage, op.microbatch));
+  };
+  wake(isForward ? op.stage + 1u : op.stage - 1u);
+  if constexpr (hasSkips)
+    for (const SkipEdge &skip : program.skips)
+      if ((isForward ? skip.from : skip.to) == op.stage)
+        wake(isForward ? skip.to : skip.from);
 }
 
-/// The last device to arrive lets all others go on behind the reduction.
-bool ComputeOrder::join(uint32_t device, uint32_t stage) {
-  if (++arrived[stage] < copies.count(stage))
+/// A call arrives once; it, or the wait for it where it is started, stands until all members have arrived.
+bool ComputeOrder::mustMeet(const Op &op, uint32_t device) {
+  Call &call = calls[nameOf(op)];
+  const size_t member = llvm::lower_bound(call.members, device) - call.members.begin();
+  if (!op.isWait() && !std::exchange(standsAtCall[device], uint8_t(0))) {
+    const uint32_t number = call.made[member]++;
+    if (number >= call.arrived.size())
+      call.arrived.resize(number + 1);
+    if (++call.arrived[number] == call.members.size())
+      for (uint32_t other : call.members)
+        if (other != device)
+          runnable.push_back(other);
+  }
+  if (op.isStarted())
     return false;
-  arrived[stage] = 0;
-  for (uint32_t other : copies.devicesOf(stage))
-    if (other != device) {
-      ++cursor[other];
-      runnable.push_back(other);
-    }
+  // The n-th wait is for the n-th start: of one name no other call may come between (308, 309).
+  const uint32_t number = op.isWait() ? call.waited[member] : call.made[member] - 1;
+  if (number < call.arrived.size() && call.arrived[number] == call.members.size()) {
+    call.waited[member] += op.isWait();
+    return false;
+  }
+  standsAtCall[device] = !op.isWait();
   return true;
 }
 
-/// First op after the statement (an op, an overlap, or a group of posts) that starts at `first`. Groups make
-/// no difference to the order of the data: each post is a statement of its own there.
-template <ComputeOrder::Follow followed> OpId ComputeOrder::statementEnd(OpId first) const {
-  if (followed == Follow::Messages && program.ops[first].has(GroupFirst))
-    return program.postedEnd(first);
-  return program.ops[first].has(OverlapFirst) ? program.groupEnd(first) : first + 1;
-}
-
-template <ComputeOrder::Follow followed> void ComputeOrder::advance(uint32_t device) {
+template <bool hasSkips> void ComputeOrder::advance(uint32_t device) {
   const OpId end = program.deviceBegin[device + 1];
   OpId at = cursor[device];
   while (at < end) {
     const Op &op = program.ops[at];
-    const OpId groupEnd = statementEnd<followed>(at);
-    if (groupEnd != at + 1) {
-      if (followed == Follow::Messages && op.has(GroupFirst))
-        for (OpId id = at; id < groupEnd; ++id)
-          finish<followed>(program.ops[id]); // its posts; what it receives is waited for below
+    if (op.has(OverlapFirst)) {
+      const OpId groupEnd = program.groupEnd(at);
       bool waits = false;
       for (OpId id = at; id < groupEnd && !waits; ++id)
-        waits = mustWait<followed>(program.ops[id], device);
+        waits = mustWait<hasSkips>(program.ops[id], device);
       if (waits)
         break;
-    } else if (mustWait<followed>(op, device)) {
-      break;
-    } else if (joins(op)) {
-      cursor[device] = at; // `join` may move it on when another device arrives last
-      if (!join(device, op.stage))
-        return;
+      for (; at < groupEnd; ++at)
+        finish<hasSkips>(program.ops[at]);
+      continue;
     }
-    for (; at < groupEnd; ++at)
-      finish<followed>(program.ops[at]);
+    if (mustWait<hasSkips>(op, device) || (joins(op) && mustMeet(op, device)))
+      break;
+    finish<hasSkips>(op);
+    ++at;
   }
   cursor[device] = at;
 }
@@ -137,8 +170,7 @@ bool ComputeOrder::run() {
   while (!runnable.empty()) {
     uint32_t device = runnable.back();
     runnable.pop_back();
-    // Most programs have no messages, and are walked without looking for any.
-    follow == Follow::Data ? advance<Follow::Data>(device) : advance<Follow::Messages>(device);
+    program.skips.empty() ? advance<false>(device) : advance<true>(device);
   }
   return finished() == program.size();
 }

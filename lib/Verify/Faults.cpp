@@ -152,7 +152,7 @@ void noteOp(const VerifyContext &context, Finding &finding, OpId op, const std::
                            context.program.deviceOf(op), opText(context, op)});
 }
 
-std::string opText(const VerifyContext &context, OpId op) { return str(context.program.ops[op]); }
+std::string opText(const VerifyContext &context, OpId op) { return str(context.program, op); }
 
 std::string lineText(const VerifyContext &context, Span span, Span from) {
   if (!context.sources || !span.isValid())

@@ -30,25 +30,28 @@ struct Wait {
 } // namespace
 
 /// What keeps a stuck device: results of other devices, or their arrival at the same collective.
-static std::vector<Wait> waitsOf(const Program &program, const ProducerOf &producerOf, const Copies &copies,
-                                 const ComputeOrder &order, uint32_t device) {
+static std::vector<Wait> waitsOf(const Program &program, const ProgramIndex &index, const ComputeOrder &order,
+                                 uint32_t device) {
   std::vector<Wait> waits;
   const OpId front = order.fronts()[device];
-  for (OpId id = front, end = std::max(program.groupEnd(front), program.postedEnd(front)); id < end; ++id) {
+  for (OpId id = front, end = program.groupEnd(front); id < end; ++id) {
     const Op &op = program.ops[id];
-    const uint32_t s = op.stage;
-    if (auto need = order.needOf(op))
-      if (need->isBackward ? order.lacksBackward(need->stage, need->microbatch, device)
-                           : order.lacksForward(need->stage, need->microbatch, device))
-        waits.push_back({id, producerOf(need->stage, need->microbatch, need->isBackward),
-                         program.deviceOf(need->stage, need->microbatch)});
+    for (const auto &[stage, microbatch, isBackward] : order.needsOf(op))
+      if (isBackward ? order.lacksBackward(stage, microbatch, device)
+                     : order.lacksForward(stage, microbatch, device))
+        waits.push_back({id,
+                         isBackward ? index.backward(stage, microbatch) : index.forward(stage, microbatch),
+                         program.deviceOf(stage, microbatch)});
     if (!order.joins(op))
       continue;
-    for (uint32_t other : copies.devicesOf(s)) {
+    for (uint32_t other : order.membersOf(op)) {
       OpId call = order.fronts()[other];
-      while (!(program.ops[call].kind == OpKind::Reduce && program.ops[call].stage == s))
-        ++call; // counts are equal, so the call stands further on
-      if (call != order.fronts()[other])
+      const OpId programEnd = program.deviceBegin[other + 1];
+      // Counts are equal, so a call that has not been made stands further on.
+      while (call != programEnd &&
+             (program.ops[call].isWait() || !ComputeOrder::isSameCall(program.ops[call], op)))
+        ++call;
+      if (call != programEnd && call != order.fronts()[other])
         waits.push_back({id, call, other});
     }
   }
@@ -91,22 +94,11 @@ static Cycle cycleThrough(uint32_t start, llvm::ArrayRef<std::vector<Wait>> wait
   return {};
 }
 
-Cycle shortestCycle(const Program &program, const ProgramIndex &index, const Copies &copies,
-                    const ComputeOrder &order) {
-  return shortestCycle(
-      program,
-      [&](uint32_t s, uint32_t m, bool isBackward) {
-        return isBackward ? index.backward(s, m) : index.forward(s, m);
-      },
-      copies, order);
-}
-
-Cycle shortestCycle(const Program &program, const ProducerOf &producerOf, const Copies &copies,
-                    const ComputeOrder &order) {
+Cycle shortestCycle(const Program &program, const ProgramIndex &index, const ComputeOrder &order) {
   std::vector<std::vector<Wait>> waits(program.devices);
   for (uint32_t device = 0; device < program.devices; ++device)
     if (order.isStuck(device))
-      waits[device] = waitsOf(program, producerOf, copies, order, device);
+      waits[device] = waitsOf(program, index, order, device);
   Cycle best;
   for (uint32_t start = 0; start < program.devices; ++start)
     if (Cycle found = cycleThrough(start, waits, best.empty() ? program.devices + 1u : best.size());
@@ -171,8 +163,8 @@ void verifyOrder(VerifyContext &context) {
   if (context.hasErrors)
     assumeMissing(context.program, context.index, order);
   if (order.run())
-    return context.hasErrors ? void() : verifyCompletion(context, joinCollectives);
-  Cycle cycle = shortestCycle(context.program, context.index, context.copies, order);
+    return context.hasErrors ? void() : verifyCompletion(context);
+  Cycle cycle = shortestCycle(context.program, context.index, order);
   std::vector<Fault> faults;
   for (const Hop &hop : cycle)
     for (OpId id : {hop.stands, hop.needed}) {

@@ -195,7 +195,7 @@ std::string Repair::run(Cycle cycle) {
     const ComputeOrder order = ordered(current);
     if (order.finished() == current.size())
       return words;
-    cycle = shortestCycle(current, ProgramIndex(current), context.copies, order);
+    cycle = shortestCycle(current, ProgramIndex(current), order);
   }
   return "";
 }

@@ -1,0 +1,236 @@
+// 301 deadlock, 303 needs-buffering, and what a stricter transport would hold up: 306, 307, 310. Of written
+// communication alone: what `early` infers completes under every rule.
+#include "Events/Completion.h"
+#include "Support/Words.h"
+#include "Verify/Faults.h"
+#include "Verify/Order.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace sluice {
+
+namespace {
+
+class DeadlockCheck {
+public:
+  explicit DeadlockCheck(VerifyContext &context)
+      : context(context), program(context.program), rules(context.costs.channels) {}
+
+  void run() {
+    if (auto cycle = stuckUnder(program, rules))
+      return deadlock(*cycle);
+    if (!context.costs.hasChannelModel)
+      checkBuffering();
+    checkStricter();
+  }
+
+private:
+  Finding &reportAt(Rule rule, OpId op, const Values &values) {
+    const Op &stands = program.ops[op];
+    const FaultGroup group = {{rule, 0, program.deviceOf(op), stands.stage, noMicrobatch, op, noOp}};
+    return report(context, group, values);
+  }
+  std::string text(OpId op) const { return opText(context, op); }
+  /// Without `start` or `wait`.
+  std::string bareText(OpId op) const {
+    const std::string whole = text(op);
+    llvm::StringRef name = whole;
+    name.consume_front("start ");
+    name.consume_front("wait ");
+    return name.str();
+  }
+
+  void deadlock(WaitCycle cycle);
+  void checkBuffering();
+  void checkStricter();
+  void connectCycle(const WaitCycle &cycle);
+  void groupWaits(const WaitCycle &cycle);
+  void waitOutOfOrder(const WaitCycle &cycle);
+
+  VerifyContext &context;
+  const Program &program;
+  const ChannelRules rules;
+};
+
+} // namespace
+
+/// `rendezvous`, and what else was declared.
+static std::string rulesText(const ChannelRules &rules) {
+  std::string text = channelText(rules);
+  if (rules.deviceService)
+    text += ", one queue a device";
+  if (rules.atomicGroups)
+    text += ", groups = atomic";
+  if (rules.progressInWait)
+    text += ", progress = in_wait";
+  if (rules.connectOnFirstUse)
+    text += ", connect = first_use";
+  return text;
+}
+
+void DeadlockCheck::deadlock(WaitCycle cycle) {
+  if (cycle.empty())
+    return; // what is missing has been reported
+  // Of the devices on the cycle the first whose neighbour really stands in front of what is needed.
+  size_t at = 0;
+  while (at + 1 < cycle.size() &&
+         cycle[(at + 1) % cycle.size()].needed == cycle[(at + 1) % cycle.size()].stands)
+    ++at;
+  const WaitHop &hop = cycle[at], &next = cycle[(at + 1) % cycle.size()];
+  const std::string model = context.costs.transport.empty() || context.costs.transport == channelText(rules)
+                                ? rulesText(rules)
+                                : fmt::format("{} ({})", context.costs.transport, rulesText(rules));
+  Finding &finding = reportAt(Rule::Deadlock, hop.stands,
+                              {{"op", text(hop.stands)},
+                               {"device", fmt::format("{}", hop.device)},
+                               {"partner", text(next.needed)},
+                               {"blocker", text(next.stands)},
+                               {"other", fmt::format("{}", next.device)},
+                               {"hops", counted(cycle.size(), "hop", "hops")},
+                               {"channel", model},
+                               {"key", name(rules.key).str()}});
+  noteHops(context, cycle, at, finding);
+  const std::string repair = repairOfDeadlock(context, rules, cycle);
+  finding.fix.message = repair.empty()
+                            ? "communication = inferred(early);, which completes under every channel "
+                              "model"
+                            : repair;
+  std::vector<Fault> faults;
+  for (const WaitHop &each : cycle)
+    for (OpId id : {each.stands, each.needed})
+      faults.push_back({Rule::Deadlock, 0, each.device, program.ops[id].stage, noMicrobatch, id, noOp});
+  blame(context, faults);
+}
+
+/// The file names no model: it completes under unbounded channels, but what if sends block?
+void DeadlockCheck::checkBuffering() {
+  std::vector<std::string> stuck;
+  std::optional<WaitCycle> shown;
+  for (uint32_t depth : {0u, 1u}) {
+    ChannelRules model = rules;
+    model.depth = depth;
+    auto cycle = stuckUnder(program, model);
+    if (!cycle || cycle->empty())
+      break; // models are ordered
+    stuck.push_back(channelText(model));
+    if (!shown)
+      shown = std::move(cycle);
+  }
+  if (!shown)
+    return;
+  // A send that stands, and its receive.
+  auto sends = [&](const WaitHop &hop) { return program.ops[hop.stands].isSend(); };
+  auto found = llvm::find_if(*shown, sends);
+  const size_t at = found == shown->end() ? 0 : static_cast<size_t>(found - shown->begin());
+  const WaitHop &hop = (*shown)[at], &next = (*shown)[(at + 1) % shown->size()];
+  const uint32_t depth = leastDepth(program, rules);
+  Finding &finding = reportAt(Rule::NeedsBuffering, hop.stands,
+                              {{"free", stuck.size() == 1        ? "eager(1)"
+                                        : depth < program.size() ? fmt::format("eager({})", depth)
+                                                                 : "unbounded channels"},
+                               {"stuck", llvm::join(stuck, " and ")},
+                               {"op", text(hop.stands)},
+                               {"partner", text(next.needed)}});
+  noteHops(context, *shown, at, finding);
+  ChannelRules model = rules;
+  model.depth = 0;
+  const std::string repair = repairOfDeadlock(context, model, *shown);
+  finding.fix.message = (repair.empty() ? "" : repair + ", or ") + fmt::format("channel = eager({})", depth);
+}
+
+/// Settings that the file leaves open: would the strict ones hold it up?
+void DeadlockCheck::checkStricter() {
+  const bool hasGroups = llvm::any_of(program.ops, [](const Op &op) { return op.has(GroupFollower); });
+  const bool hasStarts = llvm::any_of(program.ops, [](const Op &op) { return op.isStarted(); });
+  auto tryWith = [&](bool ChannelRules::*setting, void (DeadlockCheck::*say)(const WaitCycle &)) {
+    ChannelRules strict = rules;
+    strict.*setting = true;
+    if (auto cycle = stuckUnder(program, strict); cycle && !cycle->empty())
+      (this->*say)(*cycle);
+  };
+  if (!context.costs.saysConnect)
+    tryWith(&ChannelRules::connectOnFirstUse, &DeadlockCheck::connectCycle);
+  if (!context.costs.saysGroups && hasGroups)
+    tryWith(&ChannelRules::atomicGroups, &DeadlockCheck::groupWaits);
+  if (!context.costs.saysProgress && hasStarts)
+    tryWith(&ChannelRules::progressInWait, &DeadlockCheck::waitOutOfOrder);
+}
+
+void DeadlockCheck::connectCycle(const WaitCycle &cycle) {
+  std::vector<std::string> pairs;
+  for (size_t i = 0; i < cycle.size(); ++i) {
+    auto pairOf = [&](OpId op) {
+      const Op &post = program.ops[op];
+      if (!post.isCommunication())
+        return text(op);
+      const uint32_t here = program.deviceOf(op);
+      const uint32_t there = program.deviceOf(program.peerStageOf(op), post.microbatch);
+      return fmt::format("({}, {})", std::min(here, there), std::max(here, there));
+    };
+    const WaitHop &hop = cycle[i];
+    pairs.push_back(
+        fmt::format("device {} uses {} before {}", hop.device, pairOf(hop.stands), pairOf(hop.needed)));
+  }
+  Finding &finding = reportAt(Rule::ConnectCycle, cycle[0].stands, {{"pairs", llvm::join(pairs, ", ")}});
+  noteHops(context, cycle, 0, finding);
+  finding.fix.message = "connect = upfront, or one order of first uses on all devices";
+}
+
+void DeadlockCheck::groupWaits(const WaitCycle &cycle) {
+  // The hop whose device stands at a group of which the one before it on the cycle needs a member.
+  auto groupOf = [&](OpId op) {
+    while (program.ops[op].has(GroupFollower))
+      --op;
+    return op;
+  };
+  size_t at = 0;
+  for (size_t i = 0; i < cycle.size(); ++i)
+    if (program.ops[groupOf(cycle[i].stands)].has(GroupFirst)) {
+      at = i;
+      break;
+    }
+  const WaitHop &hop = cycle[at], &next = cycle[(at + 1) % cycle.size()];
+  const OpId first = groupOf(hop.stands), end = program.postedEnd(first);
+  // Which member pairs with what the next device has not come to.
+  OpId member = hop.stands;
+  for (OpId id = first; id < end; ++id)
+    if (program.ops[next.needed].isCommunication() &&
+        program.ops[next.needed].isSend() != program.ops[id].isSend() &&
+        messageOf(program, id) == messageOf(program, next.needed))
+      member = id;
+  OpId other = hop.needed >= first && hop.needed < end ? hop.needed : first;
+  if (other == member)
+    other = member == first ? end - 1 : first;
+  Finding &finding =
+      reportAt(Rule::GroupWaitsForItself, member, {{"member", text(member)}, {"other", text(other)}});
+  noteHops(context, cycle, at, finding);
+  finding.fix.message = fmt::format("split the group before {}", text(std::max(member, other)));
+}
+
+void DeadlockCheck::waitOutOfOrder(const WaitCycle &cycle) {
+  // A device that stands in front of the wait for what it has started.
+  size_t at = 0;
+  for (size_t i = 0; i < cycle.size(); ++i)
+    if (program.ops[cycle[i].needed].isWait()) {
+      at = i;
+      break;
+    }
+  const WaitHop &hop = cycle[at];
+  Finding &finding = reportAt(Rule::WaitOutOfOrder, hop.stands,
+                              {{"op", bareText(hop.stands)}, {"earlier", bareText(hop.needed)}});
+  noteHops(context, cycle, at, finding);
+  finding.fix.message = program.ops[hop.stands].isWait()
+                            ? "wait in the order of the starts"
+                            : fmt::format("{} before {}", text(hop.needed), text(hop.stands));
+}
+
+void verifyCompletion(VerifyContext &context) {
+  if (context.program.isExplicit)
+    DeadlockCheck(context).run();
+}
+
+} // namespace sluice
