@@ -1,5 +1,6 @@
 #include "Driver/Compilation.h"
 
+#include "Driver/Posted.h"
 #include "Elaborate/Costs.h"
 #include "Passes/Tighten.h"
 #include "Syntax/Parse.h"
@@ -248,20 +249,36 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
   judge(instance, options, depth, evaluator);
 }
 
+/// Verifies a program as it is run, where that can make a difference.
+Verdict Compilation::verifyPosted(const Instance &instance, Diagnostics &diagnostics) const {
+  const bool mayBlock = instance.program.isExplicit || instance.costs.channels != ChannelRules();
+  if (mayBlock)
+    if (auto posted = postedProgram(instance))
+      return verify(*posted, ProgramIndex(*posted), instance.costs, diagnostics, &sources);
+  return verify(instance.program, *instance.index, instance.costs, diagnostics, &sources);
+}
+
 /// What follows once program and costs are there.
 void Compilation::judge(Instance &instance, const CompileOptions &options, Depth depth,
                         Evaluator &evaluator) {
   Diagnostics &diagnostics = evaluator.diagnostics;
   size_t before = diagnostics.findings().size();
   auto failed = [&] { return hasErrorSince(diagnostics, before); };
-  if (!options.transport.empty())
-    instance.costs.transport = options.transport;
+  CostModel &costs = instance.costs;
+  // Cells hang under what runs them if they hang anywhere, so without a word that is assumed.
+  const bool isCsv = instance.program.receivesWaitAtUse && !costs.hasChannelModel;
+  if (const std::string transport = options.transport.empty() && isCsv ? "nccl" : options.transport;
+      !transport.empty()) {
+    costs.transport = transport;
+    costs.channels = channelRulesNamed(transport, costs.channels).value_or(costs.channels);
+    costs.hasChannelModel = true;
+  }
   instance.isCompiled = true;
   if (depth == Depth::Elaborate)
     return;
 
   instance.index = std::make_unique<ProgramIndex>(instance.program);
-  instance.verdict = verify(instance.program, *instance.index, instance.costs, diagnostics, &sources);
+  instance.verdict = verifyPosted(instance, diagnostics);
   // A timeline only for what the library states would make checks slow.
   const bool withImported = depth == Depth::Figures || options.closedForms;
   bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, instance, withImported);
@@ -326,18 +343,15 @@ std::string reach(const Instance &instance) {
   std::string parameters = instance.parameterText();
   std::string text = instance.name + (parameters.empty() ? "" : " at " + parameters);
   const CostModel &costs = instance.costs;
-  if (instance.program.isExplicit)
-    text += "; completes under unbounded channels";
+  if (costs.hasChannelModel)
+    text += "; completes under " + costs.transport;
   else if (costs.communication == "early")
-    text += fmt::format("; completes under {}",
-                        costs.transport.empty() ? "every channel model" : costs.transport);
+    text += "; completes under every channel model";
   else
     text += "; completes under unbounded channels";
   text += instance.program.isExplicit ? "; communication as written"
                                       : fmt::format("; communication added by {}", costs.communication);
   text += "; not covered: ";
-  if (instance.program.isExplicit)
-    text += "channels that block, ";
   text += "gradient scaling, collectives outside the pipeline, what the job passes for "
           "n_microbatches";
   if (!costs.memoryLimit.empty())

@@ -94,6 +94,7 @@ private:
                Evaluator &evaluator);
   bool instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator);
   void compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
+  Verdict verifyPosted(const Instance &instance, Diagnostics &diagnostics) const;
   void judge(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
   bool loadFormatted(const Format &format, Span text, Diagnostics &diagnostics);
   void runFormatted(const CompileOptions &options, Depth depth, Evaluator &evaluator,

@@ -1,6 +1,6 @@
 // Rule family 9xx: what `expect` says against what the timeline gives.
-#include "Driver/Compilation.h"
-
+#include "Driver/Posted.h"
+#include "Events/Completion.h"
 #include "Sema/Settings.h"
 #include "Support/Words.h"
 #include "Timeline/Balance.h"
@@ -300,29 +300,40 @@ private:
   }
 
   void checkDeadlockFree(const CheckedExpected &item) {
-    static constexpr llvm::StringRef models[] = {"nccl", "mpi", "gloo", "local", "rendezvous", "unbounded"};
+    if (!instance.verdict.complete)
+      return;
+    const std::optional<Program> posted = postedProgram(instance);
+    const Program &program = posted ? *posted : instance.program;
     for (const std::string &model : item.models) {
-      llvm::StringRef depth = model;
-      bool eager = depth.consume_front("eager(") && depth.consume_back(")");
-      if (!eager && !llvm::is_contained(models, llvm::StringRef(model))) {
-        llvm::StringRef near = nearest(model, models);
+      auto rules = channelRulesNamed(model, instance.costs.channels);
+      if (!rules) {
+        std::vector<llvm::StringRef> known = {"rendezvous", "unbounded"};
+        for (const Transport &transport : transports())
+          known.push_back(transport.name);
+        llvm::StringRef near = nearest(model, known);
         diagnostics.report(Rule::UnknownName, item.span, {{"name", "channel model " + model}}).fix.message =
-            near.empty() ? llvm::join(llvm::ArrayRef(models), ", ") + " or eager(k)" : near.str() + "?";
+            near.empty() ? llvm::join(known, ", ") + " or eager(k)" : near.str() + "?";
         return;
       }
-      // Inferred communication placed early never sticks unless the compute order is cyclic, whatever the
-      // channels; that order has been verified. Placed just in time it is proved for unbounded ones alone.
-      bool isProved = instance.costs.communication == "early" || model == "unbounded" || model == "gloo" ||
-                      model == "local";
-      if (instance.verdict.complete && !isProved) {
-        diagnostics.report(Rule::NotSupportedYet, item.span,
-                           {{"what", fmt::format("`deadlock_free under {}` with communication {}", model,
-                                                 instance.program.isExplicit
-                                                     ? "explicit"
-                                                     : "inferred(" + instance.costs.communication + ")")}});
-        return;
-      }
+      if (auto cycle = program.isExplicit ? stuckUnder(program, *rules) : std::nullopt)
+        return stuck(item, program, model, *cycle);
     }
+  }
+
+  void stuck(const CheckedExpected &item, const Program &program, const std::string &model,
+             const WaitCycle &cycle) {
+    Finding &finding = diagnostics.report(
+        Rule::ExpectationFailed, item.span,
+        {{"figure", "the verdict under " + model},
+         {"value", fmt::format("stuck, in a cycle of {} hop{}", cycle.size(), cycle.size() == 1 ? "" : "s")},
+         {"comparison", "to complete"}});
+    for (size_t i = 0; i < cycle.size(); ++i) {
+      const WaitHop &hop = cycle[i], &next = cycle[(i + 1) % cycle.size()];
+      finding.notes.push_back({fmt::format("device {} stands at {}, which needs {} of device {}", hop.device,
+                                           str(program, hop.stands), str(program, next.needed), next.device),
+                               program.spanOf(hop.stands), hop.device, str(program, hop.stands)});
+    }
+    finding.fix.message = fmt::format("`sluice check --transport {}` shows the repair", model);
   }
 
   std::string sourceText(Span span) const { return sources.text(span).str(); }
