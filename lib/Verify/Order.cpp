@@ -120,9 +120,11 @@ static bool shareOverlap(const Program &program, OpId a, OpId b) {
 void noteHops(const VerifyContext &context, const Cycle &cycle, size_t begin, Finding &finding) {
   for (size_t i = 0; i < cycle.size(); ++i) {
     const Hop &hop = cycle[(begin + i) % cycle.size()], &next = cycle[(begin + i + 1) % cycle.size()];
+    const bool isUnderWay = context.program.ops[hop.stands].isStarted();
     noteOp(context, finding, hop.stands,
-           fmt::format("device {} stands at {}, which needs {} of device {}", hop.device,
-                       opText(context, hop.stands), opText(context, next.needed), next.device));
+           fmt::format(isUnderWay ? "device {} has {} under way, which needs {} of device {}"
+                                  : "device {} stands at {}, which needs {} of device {}",
+                       hop.device, opText(context, hop.stands), opText(context, next.needed), next.device));
     if (next.needed != next.stands)
       noteOp(context, finding, next.needed,
              fmt::format("{} {} {} on device {}", opText(context, next.needed),

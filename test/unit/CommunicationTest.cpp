@@ -2,6 +2,7 @@
 // written is clean, and every program made from it by dropping, repeating, moving, swapping or grouping sends
 // and receives gets a finding exactly if the queues stick, mix messages up or leave some over.
 #include "Driver/Compilation.h"
+#include "Passes/PostCells.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -34,6 +35,8 @@ std::optional<Loaded> load(const std::string &name) {
     return result;
   compilation.run({}, {}, Compilation::Depth::Elaborate, diagnostics, [&](Instance &instance) {
     result = Loaded{std::move(instance.program), std::move(instance.costs)};
+    result->costs.channels = {}; // the queues below are unbounded
+    result->costs.hasChannelModel = false;
   });
   return result;
 }
@@ -172,12 +175,15 @@ private:
   bool good = true;
 };
 
+/// Errors alone: a program may be right and still need buffers.
 std::string findingsOf(const Program &program, const CostModel &costs) {
   Diagnostics diagnostics;
-  verify(program, ProgramIndex(program), costs, diagnostics);
+  const Program posted = program.receivesWaitAtUse ? postCells(program) : program;
+  verify(posted, ProgramIndex(posted), costs, diagnostics);
   std::string text;
   for (const Finding &finding : diagnostics.findings())
-    text += fmt::format("{}: {}\n", info(finding.rule).number, finding.message);
+    if (finding.severity == Severity::Error)
+      text += fmt::format("{}: {}\n", info(finding.rule).number, finding.message);
   return text;
 }
 
