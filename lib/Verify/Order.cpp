@@ -122,9 +122,10 @@ void noteHops(const VerifyContext &context, const Cycle &cycle, size_t begin, Fi
     const Hop &hop = cycle[(begin + i) % cycle.size()], &next = cycle[(begin + i + 1) % cycle.size()];
     const bool isUnderWay = context.program.ops[hop.stands].isStarted();
     noteOp(context, finding, hop.stands,
-           fmt::format(isUnderWay ? "device {} has {} under way, which needs {} of device {}"
-                                  : "device {} stands at {}, which needs {} of device {}",
-                       hop.device, opText(context, hop.stands), opText(context, next.needed), next.device));
+           fmt::format("device {} {}, which needs {} of device {}", hop.device,
+                       isUnderWay ? "has " + opText(context, hop.stands) + " under way"
+                                  : "stands at " + opText(context, hop.stands),
+                       opText(context, next.needed), next.device));
     if (next.needed != next.stands)
       noteOp(context, finding, next.needed,
              fmt::format("{} {} {} on device {}", opText(context, next.needed),
