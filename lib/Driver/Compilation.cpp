@@ -71,7 +71,7 @@ std::vector<std::string> Compilation::parameterNames(const CompileOptions &optio
 
 /// A value outside its parameter's range is 106 at `given`, one that is no whole number 105.
 bool Compilation::isInRange(const CheckedParam &param, Evaluator &evaluator, Span given,
-                            llvm::StringRef fix) {
+                            llvm::StringRef fix) const {
   const Value &value = evaluator.get(param.slot);
   if (!param.range)
     return true;
@@ -101,7 +101,7 @@ bool Compilation::isInRange(const CheckedParam &param, Evaluator &evaluator, Spa
 }
 
 bool Compilation::setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting,
-                                Evaluator &evaluator) {
+                                Evaluator &evaluator) const {
   for (const CheckedParam &param : params) {
     auto given = llvm::find_if(setting, [&](const Definition &d) { return d.name == param.name; });
     bool isGiven = given != setting.end();
@@ -116,7 +116,8 @@ bool Compilation::setParameters(llvm::ArrayRef<CheckedParam> params, const Setti
 }
 
 /// Follows `schedule main = c ? f(...) : g(...)` to the template and sets its parameters.
-bool Compilation::instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator) {
+bool Compilation::instantiate(Instance &instance, const CheckedSchedule::Use &use,
+                              Evaluator &evaluator) const {
   // The schedule itself is found further in, and passes apply from the inside out.
   instance.tightened.insert(instance.tightened.begin(), use.tightened.begin(), use.tightened.end());
   if (use.condition != noNode) {
@@ -150,7 +151,7 @@ bool Compilation::instantiate(Instance &instance, const CheckedSchedule::Use &us
 
 /// Sets the parameters of a schedule, or of the template it derives from, and runs its steps.
 bool Compilation::prepare(Instance &instance, const CheckedSchedule &declared, const Setting &setting,
-                          Evaluator &evaluator) {
+                          Evaluator &evaluator) const {
   instance.uses = {&declared};
   if (!setParameters(declared.parameters, setting, evaluator) ||
       (declared.derived && !instantiate(instance, *declared.derived, evaluator)))
@@ -171,7 +172,7 @@ static bool hasErrorSince(const Diagnostics &diagnostics, size_t before) {
 
 void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &setting,
                               const CompileOptions &options, Depth depth, Evaluator &evaluator,
-                              const std::function<void(Instance &)> &visit) {
+                              const std::function<void(Instance &)> &visit) const {
   Diagnostics &diagnostics = evaluator.diagnostics;
   diagnostics.setSchedule(declared.name);
   size_t before = diagnostics.findings().size();
@@ -222,7 +223,7 @@ static void cannotTighten(const Program &program, OpId op, Span pass, Diagnostic
 }
 
 void Compilation::compile(Instance &instance, const CompileOptions &options, Depth depth,
-                          Evaluator &evaluator) {
+                          Evaluator &evaluator) const {
   Diagnostics &diagnostics = evaluator.diagnostics;
   size_t before = diagnostics.findings().size();
   auto failed = [&] { return hasErrorSince(diagnostics, before); };
@@ -260,7 +261,7 @@ Verdict Compilation::verifyPosted(const Instance &instance, Diagnostics &diagnos
 
 /// What follows once program and costs are there.
 void Compilation::judge(Instance &instance, const CompileOptions &options, Depth depth,
-                        Evaluator &evaluator) {
+                        Evaluator &evaluator) const {
   Diagnostics &diagnostics = evaluator.diagnostics;
   size_t before = diagnostics.findings().size();
   auto failed = [&] { return hasErrorSince(diagnostics, before); };
@@ -294,7 +295,7 @@ void Compilation::judge(Instance &instance, const CompileOptions &options, Depth
 }
 
 void Compilation::run(const Setting &setting, const CompileOptions &options, Depth depth,
-                      Diagnostics &diagnostics, const std::function<void(Instance &)> &visit) {
+                      Diagnostics &diagnostics, const std::function<void(Instance &)> &visit) const {
   // What `allow` silences is found by verify. Of the schedules not run some may need it.
   for (const CheckedAllow &allow : file->allows)
     if (allow.schedule.empty() && depth >= Depth::Verify)
@@ -317,7 +318,7 @@ void Compilation::run(const Setting &setting, const CompileOptions &options, Dep
 }
 
 void Compilation::runFormatted(const CompileOptions &options, Depth depth, Evaluator &evaluator,
-                               const std::function<void(Instance &)> &visit) {
+                               const std::function<void(Instance &)> &visit) const {
   if (schedules(options, {}).empty())
     return;
   Instance instance;
@@ -331,7 +332,7 @@ void Compilation::runFormatted(const CompileOptions &options, Depth depth, Evalu
 }
 
 void Compilation::runQueues(const Setting &setting, Diagnostics &diagnostics,
-                            const std::function<void(const CheckedBlock &, Evaluator &)> &visit) {
+                            const std::function<void(const CheckedBlock &, Evaluator &)> &visit) const {
   Evaluator evaluator(*file, diagnostics);
   if (!setParameters(file->params, setting, evaluator) || !evaluator.run(file->steps, file->params))
     return;

@@ -20,9 +20,13 @@ struct Definition {
   Value value;
 };
 using Setting = std::vector<Definition>;
+/// As a person writes them: `10 ms`, `true`; `P=4, M=8`.
+std::string str(const Value &value);
+std::string str(const Setting &setting);
 
-/// The product of all definitions: each is `NAME=VALUE`, `NAME=A,B,C` or `NAME=A..B` (B not included). On a
-/// malformed one `error` says why and nothing is returned.
+/// The product of all definitions: each is `NAME=VALUE`, `NAME=A,B,C` or `NAME=A..B` (B not included). Values
+/// ascend, each once, those of the last definition turning fastest. On a malformed one `error` says why and
+/// nothing is returned.
 std::vector<Setting> parseDefinitions(llvm::ArrayRef<std::string> definitions, std::string &error);
 
 struct CompileOptions {
@@ -69,12 +73,13 @@ public:
   enum class Depth : uint8_t { Elaborate, Verify, Expectations, Figures };
   /// Runs one setting; findings go to `diagnostics`. `visit` sees each instance that was elaborated.
   /// Expectations are always checked from Depth::Expectations on, where that needs it with a timeline.
+  /// Nothing here changes: threads may run settings of one compilation side by side.
   void run(const Setting &setting, const CompileOptions &options, Depth depth, Diagnostics &diagnostics,
-           const std::function<void(Instance &)> &visit);
+           const std::function<void(Instance &)> &visit) const;
 
   /// Visits the queue blocks of the file with its parameters set.
   void runQueues(const Setting &setting, Diagnostics &diagnostics,
-                 const std::function<void(const CheckedBlock &, Evaluator &)> &visit);
+                 const std::function<void(const CheckedBlock &, Evaluator &)> &visit) const;
 
   /// What the format of the file said and a schedule cannot hold.
   const std::vector<std::string> &lost() const { return lost_; }
@@ -86,19 +91,19 @@ public:
 
 private:
   static bool isChosen(const CheckedSchedule &schedule, const CompileOptions &options);
-  bool setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting, Evaluator &evaluator);
-  bool isInRange(const CheckedParam &param, Evaluator &evaluator, Span given, llvm::StringRef fix);
+  bool setParameters(llvm::ArrayRef<CheckedParam> params, const Setting &setting, Evaluator &evaluator) const;
+  bool isInRange(const CheckedParam &param, Evaluator &evaluator, Span given, llvm::StringRef fix) const;
   void runSchedule(const CheckedSchedule &declared, const Setting &setting, const CompileOptions &options,
-                   Depth depth, Evaluator &evaluator, const std::function<void(Instance &)> &visit);
+                   Depth depth, Evaluator &evaluator, const std::function<void(Instance &)> &visit) const;
   bool prepare(Instance &instance, const CheckedSchedule &declared, const Setting &setting,
-               Evaluator &evaluator);
-  bool instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator);
-  void compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
+               Evaluator &evaluator) const;
+  bool instantiate(Instance &instance, const CheckedSchedule::Use &use, Evaluator &evaluator) const;
+  void compile(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator) const;
   Verdict verifyPosted(const Instance &instance, Diagnostics &diagnostics) const;
-  void judge(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator);
+  void judge(Instance &instance, const CompileOptions &options, Depth depth, Evaluator &evaluator) const;
   bool loadFormatted(const Format &format, Span text, Diagnostics &diagnostics);
   void runFormatted(const CompileOptions &options, Depth depth, Evaluator &evaluator,
-                    const std::function<void(Instance &)> &visit);
+                    const std::function<void(Instance &)> &visit) const;
 
   SourceManager &sources;
   FileLoader &loader;

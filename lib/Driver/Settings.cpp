@@ -69,6 +69,19 @@ static bool parseValues(llvm::StringRef text, std::vector<Value> &values, std::s
   return true;
 }
 
+std::string str(const Value &value) {
+  if (!value.isNumber())
+    return value.isTrue() ? "true" : "false";
+  return format(Quantity{value.number, value.dimension});
+}
+
+std::string str(const Setting &setting) {
+  std::vector<std::string> parts;
+  for (const Definition &definition : setting)
+    parts.push_back(definition.name + "=" + str(definition.value));
+  return llvm::join(parts, ", ");
+}
+
 std::vector<Setting> parseDefinitions(llvm::ArrayRef<std::string> definitions, std::string &error) {
   std::vector<Setting> settings = {{}};
   for (const std::string &definition : definitions) {
@@ -83,8 +96,12 @@ std::vector<Setting> parseDefinitions(llvm::ArrayRef<std::string> definitions, s
       error = fmt::format("more than {} settings", maxSettings);
     if (!error.empty())
       return {};
-    // Ascending, so that the first setting with a fault is the smallest.
+    // Ascending, so that the first setting with a fault is the smallest; what is named twice is tried once.
     llvm::stable_sort(values, [](const Value &a, const Value &b) { return a.number < b.number; });
+    auto same = [](const Value &a, const Value &b) {
+      return a.number == b.number && a.kind == b.kind && a.dimension == b.dimension;
+    };
+    values.erase(std::unique(values.begin(), values.end(), same), values.end());
     std::vector<Setting> product;
     for (const Setting &setting : settings)
       for (const Value &value : values) {

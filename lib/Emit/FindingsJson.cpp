@@ -54,6 +54,8 @@ static void finding(llvm::json::OStream &json, const Finding &finding, const Sou
     });
   if (!finding.instance.empty())
     json.attribute("instance", finding.instance);
+  if (!finding.region.empty())
+    json.attribute("region", finding.region);
   json.attributeArray("related", [&] {
     for (const Note &note : finding.notes)
       json.object([&] {

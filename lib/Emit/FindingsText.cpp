@@ -22,6 +22,8 @@ public:
     where(finding);
     if (!finding.instance.empty())
       out += fmt::format("  {}\n", finding.instance);
+    if (!finding.region.empty())
+      out += fmt::format("  {}\n", finding.region);
     for (const Note &note : finding.notes) {
       if (!note.span.isValid()) {
         out += fmt::format("  note: {}\n", note.message);

@@ -44,7 +44,6 @@ struct CheckedSetting {
   std::vector<std::string> words; ///< `mean over samples`, or one word (`nccl`).
   std::vector<NodeId> operands;   ///< Stages of `random on`; the depth of `eager`.
   Span span;
-  bool isBeingEvaluated = false;
 };
 
 /// `edge a -> b { boundary = …; no_gradient; }`

@@ -14,8 +14,8 @@ namespace sluice {
 /// Expressions nest through calls of functions; beyond this the stack would be at stake.
 static constexpr unsigned maxDepth = 1000;
 
-Evaluator::Evaluator(CheckedFile &file, Diagnostics &diagnostics)
-    : diagnostics(diagnostics), file(file), slots(file.code.slotNames.size()) {
+Evaluator::Evaluator(const CheckedFile &file, Diagnostics &diagnostics)
+    : diagnostics(diagnostics), file(file), slots(file.code.slotNames.size()), isOpen(file.settings.size()) {
   limitWork(1'000'000); // plenty for values; who runs programs says more
 }
 
@@ -285,7 +285,7 @@ Value Evaluator::index(const Node &node) {
 }
 
 Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Span use) {
-  CheckedSetting &setting = file.settings[which];
+  const CheckedSetting &setting = file.settings[which];
   if (!spend(use, slowWork))
     return {};
   if (setting.value == noNode) {
@@ -293,7 +293,7 @@ Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Sp
                        {{"figure", "this expression"}, {"setting", setting.name + " as a value"}});
     return {};
   }
-  if (setting.isBeingEvaluated) {
+  if (isOpen[which]) {
     diagnostics.report(Rule::WrongArguments, setting.span,
                        {{"what", fmt::format("{} calls itself", setting.name)}});
     return {};
@@ -309,9 +309,9 @@ Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Sp
   std::vector<Value> saved;
   for (size_t i = 0; i < setting.parameters.size(); ++i)
     saved.push_back(std::exchange(slots[setting.parameters[i]], arguments[i]));
-  setting.isBeingEvaluated = true;
+  isOpen[which] = true;
   Value value = eval(setting.value);
-  setting.isBeingEvaluated = false;
+  isOpen[which] = false;
   for (size_t i = 0; i < saved.size(); ++i)
     slots[setting.parameters[i]] = saved[i];
   if (value.kind != Value::Kind::List || arguments.empty() || !arguments[0].isPlainInteger())

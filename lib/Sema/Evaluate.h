@@ -10,7 +10,7 @@ namespace sluice {
 
 class Evaluator {
 public:
-  Evaluator(CheckedFile &file, Diagnostics &diagnostics);
+  Evaluator(const CheckedFile &file, Diagnostics &diagnostics);
 
   Value eval(NodeId node);
   /// A whole number without dimension; anything else is 105 (`what` names it) or 104.
@@ -81,8 +81,9 @@ private:
   void suggestForRequire(Finding &finding, size_t step, llvm::ArrayRef<CheckedStep> steps,
                          llvm::ArrayRef<CheckedParam> params);
 
-  CheckedFile &file;
+  const CheckedFile &file;
   std::vector<Value> slots;
+  std::vector<bool> isOpen; ///< Settings that are being evaluated.
   std::vector<std::vector<Value>> lists;
   unsigned depth = 0, quickCalls = 0;
   static constexpr int64_t workPerOp = 16;

@@ -11,7 +11,7 @@ std::optional<Span> SourceManager::addFile(std::string name, std::string text) {
   if (end >= std::numeric_limits<uint32_t>::max())
     return std::nullopt;
   Span span{nextBegin, static_cast<uint32_t>(end)};
-  files.push_back({std::move(name), std::move(text), nextBegin, 0, 0, {}});
+  files.emplace_back(std::move(name), std::move(text), nextBegin);
   nextBegin = span.end + 1; // an end offset still belongs to its file
   return span;
 }
@@ -33,12 +33,12 @@ const SourceManager::File &SourceManager::fileAt(uint32_t offset) const {
 }
 
 size_t SourceManager::lineIndex(const File &file, uint32_t local) {
-  if (file.lineStarts.empty()) {
+  std::call_once(file.linesKnown, [&] {
     file.lineStarts.push_back(0);
     for (size_t i = 0; i < file.text.size(); ++i)
       if (file.text[i] == '\n')
         file.lineStarts.push_back(static_cast<uint32_t>(i + 1));
-  }
+  });
   auto after = std::upper_bound(file.lineStarts.begin(), file.lineStarts.end(), local);
   return static_cast<size_t>(after - file.lineStarts.begin()) - 1;
 }

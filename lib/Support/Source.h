@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Location {
   unsigned line = 0, column = 0;
 };
 
+/// Once all files are in, threads may share one.
 class SourceManager {
 public:
   /// Takes over `text`. `name` is what findings show. Nothing if the offset space (4 GiB) is used up.
@@ -48,10 +50,14 @@ public:
 
 private:
   struct File {
+    File(std::string name, std::string text, uint32_t begin)
+        : name(std::move(name)), text(std::move(text)), begin(begin) {}
+
     std::string name, text;
     uint32_t begin;
     unsigned line = 0, column = 0;            // of a place without text; 0 for files
     mutable std::vector<uint32_t> lineStarts; // made on first use: most files are never located
+    mutable std::once_flag linesKnown;
   };
   const File &fileAt(uint32_t offset) const;
   static size_t lineIndex(const File &file, uint32_t local);

@@ -7,6 +7,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <fmt/format.h>
+
 namespace sluice::tool {
 
 namespace cl = llvm::cl;
@@ -25,6 +27,11 @@ static cl::list<std::string> warn("warn", cl::desc("Make a rule a warning"), cl:
 static cl::opt<bool> closedForms("closed-forms",
                                  cl::desc("Also check what imported files state of their schedules"),
                                  cl::sub(checkCommand));
+
+static cl::opt<unsigned> threads("threads",
+                                 cl::desc("Over several settings: run at most N side by side (default: as "
+                                          "many as the machine has cores)"),
+                                 cl::value_desc("N"), cl::init(0), cl::sub(checkCommand));
 
 /// `--deny` and `--warn` in the order of the command line: of two about one rule the last holds.
 static ExitCode readSeverities(std::vector<std::pair<Rule, Severity>> &severities) {
@@ -69,8 +76,12 @@ ExitCode runCheck() {
   if (!threshold)
     return usageError("--fail-on " + failOn + ": error, warning or note");
 
+  if (threads.getNumOccurrences() > 0 && (threads == 0 || threads > 1024))
+    return usageError(fmt::format("--threads {}: a number from 1 to 1024", threads.getValue()));
+
   CheckRun run;
   run.checkClosedForms(closedForms);
+  run.threads = threads;
   if (ExitCode code = readSeverities(run.severities); code != Clean)
     return code;
   if (ExitCode code = run.start(); code != Clean)

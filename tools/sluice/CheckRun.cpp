@@ -1,7 +1,10 @@
 #include "CheckRun.h"
+#include "CheckProgress.h"
 
 #include "Driver/CsvFile.h"
 #include "Driver/Queue.h"
+#include "Driver/Region.h"
+#include "Driver/Sweep.h"
 #include "Emit/FindingsText.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -116,96 +119,73 @@ void CheckRun::single(const std::string &path, Compilation &compilation, Diagnos
       verdicts.push_back({path, "clean: " + line});
 }
 
-static std::string describe(const Setting &setting) {
-  std::vector<std::string> parts;
-  for (const Definition &definition : setting) {
-    const Value &value = definition.value;
-    std::string text = value.isNumber() ? sluice::format(Quantity{value.number, value.dimension})
-                                        : (value.isTrue() ? "true" : "false");
-    parts.push_back(definition.name + "=" + text);
+/// What a finding means at each setting, as far as the schedules are concerned that have it somewhere.
+static std::vector<Outcome> outcomesOf(const SweptFinding &swept, const Sweep &sweep) {
+  std::vector<const Sweep::Schedule *> concerned;
+  for (const Sweep::Schedule &schedule : sweep.named())
+    if (swept.finding.schedule.empty() || schedule.name == swept.finding.schedule ||
+        llvm::is_contained(swept.finding.alsoIn, schedule.name))
+      concerned.push_back(&schedule);
+  const std::vector<uint8_t> &file = sweep.file().states;
+  std::vector<Outcome> outcomes(file.size(), Outcome::Passes);
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    auto is = [&](Sweep::State state) {
+      return [i, state](const Sweep::Schedule *schedule) { return (schedule->states[i] & state) != 0; };
+    };
+    if ((file[i] & Sweep::Refused) || (!concerned.empty() && llvm::all_of(concerned, is(Sweep::Refused))))
+      outcomes[i] = Outcome::Refused;
+    else if ((file[i] & Sweep::Faulty) || llvm::any_of(concerned, is(Sweep::Faulty)))
+      outcomes[i] = Outcome::Hidden;
   }
-  return llvm::join(parts, ", ");
+  for (uint32_t setting : swept.settings)
+    outcomes[setting] = Outcome::Fails;
+  return outcomes;
+}
+
+/// `; 6 refused by require`
+static std::string refusedText(size_t refused) {
+  return refused == 0 ? "" : fmt::format("; {} refused by require", refused);
 }
 
 /// Every setting, smallest first; of findings with one rule and place the first is kept.
 void CheckRun::several(const std::string &path, Compilation &compilation, Diagnostics &first) {
-  struct Seen {
-    Finding finding;
-    std::string setting;
-    size_t count = 0, last = 0;
-  };
-  struct Counts {
-    size_t clean = 0, refused = 0;
-  };
-  std::map<std::pair<uint32_t, unsigned>, Seen> seen;
-  std::map<std::string, Counts> counts;
-  std::string communication = "early";
   add(first);
-  for (const std::string &name : compilation.schedules(options, settings[0]))
-    counts[name];
-  for (size_t i = 0; i < settings.size(); ++i) {
-    Diagnostics diagnostics;
-    prepare(diagnostics);
-    std::set<std::string> ran;
-    compilation.run(settings[i], options, Compilation::Depth::Expectations, diagnostics,
-                    [&](Instance &instance) {
-                      ran.insert(instance.name);
-                      communication = instance.costs.communication;
-                    });
-    allowed += diagnostics.finish();
-    std::set<std::string> faulty, refused;
-    for (const Finding &finding : diagnostics.findings()) {
-      // A setting that the file itself rules out is no fault of the schedule.
-      if (finding.rule == Rule::RequireFailed) {
-        refused.insert(finding.schedule);
-        refused.insert(finding.alsoIn.begin(), finding.alsoIn.end());
-        continue;
-      }
-      if (finding.severity == Severity::Error) {
-        faulty.insert(finding.schedule);
-        faulty.insert(finding.alsoIn.begin(), finding.alsoIn.end());
-      }
-      Seen &entry = seen[{finding.span.begin, static_cast<unsigned>(finding.rule)}];
-      if (entry.count == 0) {
-        entry.finding = finding;
-        entry.setting = describe(settings[i]);
-      }
-      if (entry.count == 0 || entry.last != i)
-        ++entry.count;
-      entry.last = i;
-    }
-    for (auto &[name, count] : counts) {
-      count.refused += refused.count(name) || refused.count("");
-      count.clean += ran.count(name) && !faulty.count(name) && !faulty.count("");
-    }
-  }
-  auto refusedText = [&](const std::string &name) {
-    size_t refused = counts[name].refused;
-    return refused == 0 ? "" : fmt::format("; {} refused by require", refused);
-  };
-  std::set<std::string> faulty;
-  for (auto &[key, entry] : seen) {
-    if (entry.finding.rule == Rule::UnusedAllow && entry.count < settings.size())
+  Progress progress(settings.size());
+  Sweep sweep = sluice::sweep(compilation, settings, options,
+                              {threads, [&](Diagnostics &diagnostics) { prepare(diagnostics); },
+                               [&](size_t done) { progress.show(done); }});
+  progress.clear();
+  allowed += sweep.allowed;
+  for (SweptFinding &swept : sweep.findings) {
+    if (swept.finding.rule == Rule::UnusedAllow && swept.settings.size() < settings.size())
       continue; // it is needed at another setting
-    bool error = entry.finding.severity == Severity::Error;
-    entry.finding.instance =
-        fmt::format("{} at {} of {}, smallest {}{}", error ? "fails" : "found", entry.count, settings.size(),
-                    entry.setting, refusedText(entry.finding.schedule));
-    if (error) {
-      faulty.insert(entry.finding.schedule);
-      faulty.insert(entry.finding.alsoIn.begin(), entry.finding.alsoIn.end());
-    }
-    findings.push_back(entry.finding);
+    std::vector<Outcome> outcomes = outcomesOf(swept, sweep);
+    const char *verb = swept.finding.severity == Severity::Error ? "fails" : "found";
+    swept.finding.instance =
+        fmt::format("{} at {} of {}, smallest {}{}", verb, swept.settings.size(), settings.size(),
+                    str(settings[swept.settings.front()]),
+                    refusedText(static_cast<size_t>(llvm::count(outcomes, Outcome::Refused))));
+    if (std::string region = describeRegion(settings, outcomes); !region.empty())
+      swept.finding.region = fmt::format("{} {}", verb, region);
+    findings.push_back(std::move(swept.finding));
   }
-  for (const auto &[name, count] : counts) {
-    if (faulty.count(name) || faulty.count(""))
+  auto countOf = [](const Sweep::Schedule &schedule, Sweep::State state) {
+    return static_cast<size_t>(llvm::count_if(schedule.states, [&](uint8_t s) { return (s & state) != 0; }));
+  };
+  if (countOf(sweep.file(), Sweep::Faulty) > 0)
+    return;
+  for (const Sweep::Schedule &schedule : sweep.named()) {
+    if (countOf(schedule, Sweep::Faulty) > 0)
       continue;
-    bool none = count.clean == 0;
-    nothingChecked = nothingChecked || none;
-    verdicts.push_back({path, fmt::format("{}: {} at {} of {} settings{}", none ? "nothing checked" : "clean",
-                                          name, count.clean, settings.size(), refusedText(name))});
-    if (!none)
-      checked.push_back({name, count.clean, {}, options.transport, communication});
+    size_t clean = countOf(schedule, Sweep::Ran), refused = 0;
+    for (size_t i = 0; i < settings.size(); ++i)
+      refused += ((schedule.states[i] | sweep.file().states[i]) & Sweep::Refused) != 0;
+    nothingChecked = nothingChecked || clean == 0;
+    verdicts.push_back(
+        {path, fmt::format("{}: {} at {} of {} settings{}", clean == 0 ? "nothing checked" : "clean",
+                           schedule.name, clean, settings.size(), refusedText(refused))});
+    if (clean > 0)
+      checked.push_back({schedule.name, clean, {}, options.transport, schedule.communication});
   }
 }
 

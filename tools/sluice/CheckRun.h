@@ -11,6 +11,7 @@ class CheckRun {
 public:
   std::vector<std::pair<Rule, Severity>> severities; ///< `--deny`, `--warn`
   size_t schedules = 0;                              ///< Seen so far.
+  unsigned threads = 0;                              ///< `--threads`; 0: as many as the machine runs.
 
   /// Whether closed forms of imported files are checked too.
   void checkClosedForms(bool wanted) { options.closedForms = wanted; }
