@@ -16,7 +16,8 @@ struct Measure {
   std::string left, right;
   unsigned cost;
   std::function<int64_t(size_t)> at;
-  bool hasOrder = true;            ///< False for remainders, of which only equality is asked.
+  /// Remainders: all but `== 0` costs one more. Of the rarer ones only equality is asked.
+  bool isRemainder = false, hasOrder = true;
   const Axis *constants = nullptr; ///< Constants are ranks of this axis.
 };
 
@@ -64,27 +65,32 @@ private:
   static bool canDivide(const Axis &axis) { return axis.numbers.front() > 0; }
 
   void one(const Axis &x) {
-    list.push_back({x.name, "", 1, [&x](size_t i) { return static_cast<int64_t>(x.rank(i)); }, true, &x});
+    auto rank = [&x](size_t i) { return static_cast<int64_t>(x.rank(i)); };
+    list.push_back({x.name, "", 1, rank, false, true, &x});
     for (int64_t divisor = 2; x.isWhole() && divisor <= 16; ++divisor)
-      list.push_back({fmt::format("mod({}, {})", x.name, divisor), "", 2,
-                      [&x, divisor](size_t i) { return modulo(x.number(i), divisor); }, false, nullptr});
+      remainder(x, std::to_string(divisor), 2, [divisor](size_t) { return divisor; });
   }
 
   void two(const Axis &x, const Axis &y) {
     const bool isFirst = &y < &x; // of the two orders of one pair
-    for (int64_t factor = 1; factor <= 4; ++factor)
+    for (int64_t factor = 1; factor <= 4; ++factor) {
+      const unsigned cost = factor == 1 ? 2 : 3;
       if (factor > 1 || isFirst)
-        list.push_back({x.name, times(factor, y.name), factor == 1 ? 2u : 3u,
+        list.push_back({x.name, times(factor, y.name), cost,
                         [&x, &y, factor](size_t i) { return x.number(i) - factor * y.number(i); }});
-    for (int64_t factor = 1; factor <= 4 && canDivide(y); ++factor)
-      list.push_back({fmt::format("mod({}, {})", x.name, times(factor, y.name)), "", factor == 1 ? 2u : 3u,
-                      [&x, &y, factor](size_t i) { return modulo(x.number(i), factor * y.number(i)); }, false,
-                      nullptr});
+      if (canDivide(y))
+        remainder(
+            x, times(factor, y.name), cost, [&y, factor](size_t i) { return factor * y.number(i); },
+            /*hasOrder=*/factor == 1);
+    }
+    if (canDivide(y))
+      list.push_back({fmt::format("mod({}, {})", x.name, y.name), y.name, 3,
+                      [&x, &y](size_t i) { return modulo(x.number(i), y.number(i)) - y.number(i); }});
     if (!isFirst)
       return;
-    list.push_back({fmt::format("{} + {}", y.name, x.name), "", 3,
+    list.push_back({fmt::format("{} + {}", y.name, x.name), "", 4,
                     [&x, &y](size_t i) { return x.number(i) + y.number(i); }});
-    list.push_back({fmt::format("{} * {}", y.name, x.name), "", 3,
+    list.push_back({fmt::format("{} * {}", y.name, x.name), "", 4,
                     [&x, &y](size_t i) { return x.number(i) * y.number(i); }});
   }
 
@@ -93,9 +99,14 @@ private:
     list.push_back(
         {x.name, product, 3, [&x, &y, &z](size_t i) { return x.number(i) - y.number(i) * z.number(i); }});
     if (canDivide(y) && canDivide(z))
-      list.push_back({fmt::format("mod({}, {})", x.name, product), "", 3,
-                      [&x, &y, &z](size_t i) { return modulo(x.number(i), y.number(i) * z.number(i)); },
-                      false, nullptr});
+      remainder(x, product, 3, [&y, &z](size_t i) { return y.number(i) * z.number(i); });
+  }
+
+  template <class Divisor>
+  void remainder(const Axis &x, const std::string &by, unsigned cost, Divisor divisor,
+                 bool hasOrder = false) {
+    auto at = [&x, divisor](size_t i) { return modulo(x.number(i), divisor(i)); };
+    list.push_back({fmt::format("mod({}, {})", x.name, by), "", cost, at, true, hasOrder});
   }
 };
 
@@ -110,16 +121,16 @@ void addDivisors(std::vector<Measure> &measures, llvm::ArrayRef<Axis> axes, llvm
         break;
     if (multiple <= 1'000'000)
       measures.push_back({fmt::format("mod({}, {})", multiple, axis.name), "", 2,
-                          [&axis, multiple](size_t i) { return modulo(multiple, axis.number(i)); }, false,
-                          nullptr});
+                          [&axis, multiple](size_t i) { return modulo(multiple, axis.number(i)); }, true,
+                          false});
   }
 }
 
 /// Offsets cost too, and far ones explain nothing.
-std::optional<unsigned> costOf(const Measure &measure, int64_t constant, bool isPlain) {
-  if (!measure.hasOrder)
-    return measure.cost + (constant == 0 ? 0 : 1);
-  if (measure.right.empty() || isPlain)
+std::optional<unsigned> costOf(const Measure &measure, Relation relation, int64_t constant, bool isStrict) {
+  if (measure.right.empty())
+    return measure.cost + (measure.isRemainder && (relation != Relation::Equal || constant != 0));
+  if (constant == 0 || isStrict)
     return measure.cost;
   if (constant < -16 || constant > 16)
     return std::nullopt;
@@ -182,7 +193,7 @@ private:
   }
 
   void add(const Measure &measure, Relation relation, int64_t constant) {
-    auto cost = costOf(measure, constant, constant == 0 || isStrict(relation, constant));
+    auto cost = costOf(measure, relation, constant, isStrict(relation, constant));
     if (!cost)
       return;
     llvm::BitVector misses(static_cast<unsigned>(outside.size()));
@@ -229,13 +240,12 @@ std::optional<Condition> cheapest(llvm::ArrayRef<Axis> axes, std::vector<Measure
                                   unsigned most, bool negated) {
   addDivisors(measures, axes, inside);
   std::vector<Comparison> all = Comparisons(measures, inside, outside).list;
-  for (const Comparison &comparison : all)
-    if (comparison.misses.none())
-      return comparison.cost <= most ? std::optional(Condition{str(comparison, negated), comparison.cost})
-                                     : std::nullopt;
-  if (inside.size() + outside.size() > mostForPairs)
-    return std::nullopt;
   std::optional<Condition> best;
+  for (const Comparison &comparison : all)
+    if (comparison.misses.none() && comparison.cost <= most && !best)
+      best = {str(comparison, negated), comparison.cost};
+  if (inside.size() + outside.size() > mostForPairs)
+    return best;
   const unsigned join = negated ? 2 : 1;
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t j = i + 1; j < all.size(); ++j) {

@@ -174,8 +174,8 @@ std::string describeRegion(llvm::ArrayRef<Setting> settings, llvm::ArrayRef<Outc
 
   const std::vector<Axis> axes = axesOf(settings);
   const Listing listing(axes, outcomes);
-  // A list of two is as plain as any condition; nothing long is.
-  const unsigned most = std::clamp(listing.cost(), 2u, 8u);
+  // A condition must be worth its length: few settings can be told from the others by many.
+  const unsigned most = std::clamp(listing.cost() + 1, 3u, 10u);
   auto whole = separate(axes, failing, others, most);
   const size_t hidden = others.size() - passing.size();
   std::optional<Condition> visible;

@@ -61,15 +61,16 @@ private:
   }
 
   /// No two threads run one setting, so no two write one of these bytes.
-  void mark(const Finding &finding, uint32_t setting, Sweep::State state) {
-    sweep.schedules[indexOf(finding.schedule)].states[setting] |= state;
+  void mark(const Finding &finding, uint32_t setting, uint8_t states) {
+    sweep.schedules[indexOf(finding.schedule)].states[setting] |= states;
     for (const std::string &other : finding.alsoIn)
-      sweep.schedules[indexOf(other)].states[setting] |= state;
+      sweep.schedules[indexOf(other)].states[setting] |= states;
   }
 
   void add(Finding &finding, uint32_t setting) {
+    const bool isExpectation = info(finding.rule).number / 100 == 9;
     if (finding.severity == Severity::Error)
-      mark(finding, setting, Sweep::Faulty);
+      mark(finding, setting, isExpectation ? Sweep::Faulty : Sweep::Faulty | Sweep::Hiding);
     auto [entry, isNew] = seen.findings.try_emplace({finding.span.begin, finding.rule});
     SweptFinding &swept = entry->second;
     if (isNew || swept.settings.back() != setting)

@@ -14,8 +14,9 @@ struct SweptFinding {
 };
 
 struct Sweep {
-  /// What became of a schedule at a setting. Refused: a `require` of the file rules the setting out.
-  enum State : uint8_t { Ran = 1, Faulty = 2, Refused = 4 };
+  /// What became of a schedule at a setting. Refused: a `require` of the file rules the setting out. Hiding:
+  /// it has an error that may keep others from being found; a failed expectation keeps none.
+  enum State : uint8_t { Ran = 1, Faulty = 2, Refused = 4, Hiding = 8 };
 
   struct Schedule {
     std::string name;

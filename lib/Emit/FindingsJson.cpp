@@ -82,7 +82,8 @@ static void finding(llvm::json::OStream &json, const Finding &finding, const Sou
 }
 
 std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<CheckedInstance> checked,
-                         unsigned allowed, const SourceManager &sources) {
+                         llvm::ArrayRef<FailingSchedule> failing, unsigned allowed,
+                         const SourceManager &sources) {
   std::string out;
   llvm::raw_string_ostream stream(out);
   llvm::json::OStream json(stream, 2);
@@ -109,6 +110,17 @@ std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<Checke
           json.attribute("communication", instance.communication);
         });
     });
+    if (!failing.empty())
+      json.attributeArray("failing", [&] {
+        for (const FailingSchedule &entry : failing)
+          json.object([&] {
+            json.attribute("schedule", text(entry.schedule));
+            json.attribute("settings", static_cast<int64_t>(entry.settings));
+            json.attribute("smallest", text(entry.smallest));
+            if (!entry.region.empty())
+              json.attribute("region", text(entry.region));
+          });
+      });
     json.attributeObject("summary", [&] {
       FindingCounts counts = countFindings(findings);
       json.attribute("errors", counts.errors);

@@ -13,6 +13,14 @@ struct CheckedInstance {
   std::string transport, communication;
 };
 
+/// A schedule that has errors at some of several settings.
+struct FailingSchedule {
+  std::string schedule;
+  size_t settings = 0;  ///< How many have errors.
+  std::string smallest; ///< The first of them: `P=4, M=5`.
+  std::string region;   ///< Which they are, in words: `where M < P`; may be empty.
+};
+
 struct FindingCounts {
   unsigned errors = 0, warnings = 0, notes = 0, allowed = 0;
 };
@@ -20,6 +28,7 @@ FindingCounts countFindings(llvm::ArrayRef<Finding> findings);
 
 /// The whole document, ended by '\n'; the same bytes for the same input.
 std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<CheckedInstance> checked,
-                         unsigned allowed, const SourceManager &sources);
+                         llvm::ArrayRef<FailingSchedule> failing, unsigned allowed,
+                         const SourceManager &sources);
 
 } // namespace sluice

@@ -155,7 +155,7 @@ void runPipeline(llvm::StringRef text, llvm::StringRef csv) {
   }
   run.diagnostics.finish();
   findingsText(run.diagnostics.findings(), run.sources);
-  findingsJson(run.diagnostics.findings(), {}, 0, run.sources);
+  findingsJson(run.diagnostics.findings(), {}, {}, 0, run.sources);
 }
 
 } // namespace sluice::fuzz

@@ -119,12 +119,17 @@ void CheckRun::single(const std::string &path, Compilation &compilation, Diagnos
       verdicts.push_back({path, "clean: " + line});
 }
 
+static bool concerns(const SweptFinding &swept, const Sweep::Schedule &schedule) {
+  const Finding &finding = swept.finding;
+  return finding.schedule.empty() || finding.schedule == schedule.name ||
+         llvm::is_contained(finding.alsoIn, schedule.name);
+}
+
 /// What a finding means at each setting, as far as the schedules are concerned that have it somewhere.
 static std::vector<Outcome> outcomesOf(const SweptFinding &swept, const Sweep &sweep) {
   std::vector<const Sweep::Schedule *> concerned;
   for (const Sweep::Schedule &schedule : sweep.named())
-    if (swept.finding.schedule.empty() || schedule.name == swept.finding.schedule ||
-        llvm::is_contained(swept.finding.alsoIn, schedule.name))
+    if (concerns(swept, schedule))
       concerned.push_back(&schedule);
   const std::vector<uint8_t> &file = sweep.file().states;
   std::vector<Outcome> outcomes(file.size(), Outcome::Passes);
@@ -134,7 +139,7 @@ static std::vector<Outcome> outcomesOf(const SweptFinding &swept, const Sweep &s
     };
     if ((file[i] & Sweep::Refused) || (!concerned.empty() && llvm::all_of(concerned, is(Sweep::Refused))))
       outcomes[i] = Outcome::Refused;
-    else if ((file[i] & Sweep::Faulty) || llvm::any_of(concerned, is(Sweep::Faulty)))
+    else if ((file[i] & Sweep::Hiding) || llvm::any_of(concerned, is(Sweep::Hiding)))
       outcomes[i] = Outcome::Hidden;
   }
   for (uint32_t setting : swept.settings)
@@ -167,19 +172,42 @@ void CheckRun::several(const std::string &path, Compilation &compilation, Diagno
                     refusedText(static_cast<size_t>(llvm::count(outcomes, Outcome::Refused))));
     if (std::string region = describeRegion(settings, outcomes); !region.empty())
       swept.finding.region = fmt::format("{} {}", verb, region);
-    findings.push_back(std::move(swept.finding));
+    findings.push_back(swept.finding);
   }
-  auto countOf = [](const Sweep::Schedule &schedule, Sweep::State state) {
-    return static_cast<size_t>(llvm::count_if(schedule.states, [&](uint8_t s) { return (s & state) != 0; }));
-  };
-  if (countOf(sweep.file(), Sweep::Faulty) > 0)
-    return;
+  summarize(path, sweep);
+}
+
+/// What became of each schedule: where it is clean, or where it fails.
+void CheckRun::summarize(const std::string &path, const Sweep &sweep) {
   for (const Sweep::Schedule &schedule : sweep.named()) {
-    if (countOf(schedule, Sweep::Faulty) > 0)
+    std::vector<Outcome> outcomes(settings.size(), Outcome::Passes);
+    size_t clean = 0, refused = 0, faulty = 0;
+    std::string smallest;
+    for (size_t i = 0; i < settings.size(); ++i) {
+      unsigned state = schedule.states[i] | sweep.file().states[i];
+      if (state & Sweep::Faulty) {
+        outcomes[i] = Outcome::Fails;
+        if (faulty++ == 0)
+          smallest = str(settings[i]);
+      } else if (state & Sweep::Refused) {
+        outcomes[i] = Outcome::Refused;
+        ++refused;
+      } else if (state & Sweep::Ran) {
+        ++clean;
+      }
+    }
+    if (faulty > 0) {
+      std::string region = describeRegion(settings, outcomes);
+      failing.push_back({schedule.name, faulty, smallest, region});
+      // One finding has said it already.
+      if (llvm::count_if(sweep.findings, [&](const SweptFinding &swept) {
+            return swept.finding.severity == Severity::Error && concerns(swept, schedule);
+          }) > 1)
+        verdicts.push_back({path, fmt::format("failing: {} at {} of {} settings, smallest {}{}{}{}",
+                                              schedule.name, faulty, settings.size(), smallest,
+                                              region.empty() ? "" : ", ", region, refusedText(refused))});
       continue;
-    size_t clean = countOf(schedule, Sweep::Ran), refused = 0;
-    for (size_t i = 0; i < settings.size(); ++i)
-      refused += ((schedule.states[i] | sweep.file().states[i]) & Sweep::Refused) != 0;
+    }
     nothingChecked = nothingChecked || clean == 0;
     verdicts.push_back(
         {path, fmt::format("{}: {} at {} of {} settings{}", clean == 0 ? "nothing checked" : "clean",
@@ -193,7 +221,7 @@ ExitCode CheckRun::finish(Severity threshold, bool json) {
   llvm::stable_sort(findings, [](const Finding &a, const Finding &b) { return a.span.begin < b.span.begin; });
   FindingCounts counts = countFindings(findings);
   if (json) {
-    print(findingsJson(findings, checked, allowed, sources));
+    print(findingsJson(findings, checked, failing, allowed, sources));
   } else {
     print(findingsText(findings, sources, {stdoutHasColors(), 100}));
     for (const Verdict &verdict : verdicts)

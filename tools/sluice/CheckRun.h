@@ -3,6 +3,7 @@
 
 #include "Common.h"
 
+#include "Driver/Sweep.h"
 #include "Emit/FindingsJson.h"
 
 namespace sluice::tool {
@@ -29,6 +30,7 @@ public:
 private:
   void single(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
   void several(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
+  void summarize(const std::string &path, const Sweep &sweep);
   void queues(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
   void add(Diagnostics &diagnostics);
   void prepare(Diagnostics &diagnostics) const;
@@ -41,7 +43,8 @@ private:
   FileLoader loader{sources, inputFormat()};
   std::vector<Finding> findings;
   std::vector<CheckedInstance> checked;
-  std::vector<Verdict> verdicts; ///< In words: `clean: …`.
+  std::vector<FailingSchedule> failing;
+  std::vector<Verdict> verdicts; ///< In words: `clean: …`, `failing: …`.
   std::set<std::string> paths;
   std::vector<Setting> allSettings;     ///< Of the command line.
   std::vector<Setting> settings;        ///< Of the file at hand.
