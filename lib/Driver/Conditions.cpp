@@ -110,36 +110,44 @@ private:
   }
 };
 
-/// Which multiples `inside` divides all: `mod(64, M) == 0`.
+/// Which multiples `inside` divides all: `mod(64, M) == 0`. Large ones are mere coincidence.
 void addDivisors(std::vector<Measure> &measures, llvm::ArrayRef<Axis> axes, llvm::ArrayRef<uint32_t> inside) {
   for (const Axis &axis : axes) {
     if (!axis.isWhole() || axis.numbers.front() <= 0)
       continue;
+    const int64_t largest = axis.numbers.back(), most = 4 * largest;
     int64_t multiple = 1;
-    for (uint32_t setting : inside)
-      if (multiple = std::lcm(multiple, axis.number(setting)); multiple > 1'000'000)
-        break;
-    if (multiple <= 1'000'000)
-      measures.push_back({fmt::format("mod({}, {})", multiple, axis.name), "", 2,
+    for (size_t i = 0; i < inside.size() && multiple <= most; ++i)
+      multiple = std::lcm(multiple, axis.number(inside[i]));
+    if (multiple <= most)
+      measures.push_back({fmt::format("mod({}, {})", multiple, axis.name), "", multiple <= largest ? 2u : 3u,
                           [&axis, multiple](size_t i) { return modulo(multiple, axis.number(i)); }, true,
                           false});
   }
 }
 
-/// Offsets cost too, and far ones explain nothing.
-std::optional<unsigned> costOf(const Measure &measure, Relation relation, int64_t constant, bool isStrict) {
-  if (measure.right.empty())
-    return measure.cost + (measure.isRemainder && (relation != Relation::Equal || constant != 0));
-  if (constant == 0 || isStrict)
-    return measure.cost;
-  if (constant < -16 || constant > 16)
-    return std::nullopt;
-  return measure.cost + (constant >= -2 && constant <= 2 ? 1 : 2);
+/// `x >= y + 2` is said as `x > y + 1`, which is nearer to `y`.
+bool isStrict(Relation relation, int64_t constant) {
+  return (relation == Relation::AtLeast && constant > 0) || (relation == Relation::AtMost && constant < 0);
+}
+int64_t offset(Relation relation, int64_t constant) {
+  return !isStrict(relation, constant) ? constant : constant > 0 ? constant - 1 : constant + 1;
+}
+/// A remainder that is at least 1 is not 0.
+bool isNotZero(const Measure &measure, Relation relation, int64_t constant) {
+  return measure.isRemainder && relation == Relation::AtLeast && constant == 1;
 }
 
-/// `x >= y + 1` is said as `x > y`.
-bool isStrict(Relation relation, int64_t constant) {
-  return (relation == Relation::AtLeast && constant == 1) || (relation == Relation::AtMost && constant == -1);
+/// Offsets cost too, and far ones explain nothing.
+std::optional<unsigned> costOf(const Measure &measure, Relation relation, int64_t constant) {
+  if (measure.right.empty()) {
+    bool isPlain = (relation == Relation::Equal && constant == 0) || isNotZero(measure, relation, constant);
+    return measure.cost + (measure.isRemainder && !isPlain);
+  }
+  int64_t shown = std::abs(offset(relation, constant));
+  if (shown > 16)
+    return std::nullopt;
+  return measure.cost + (shown == 0 ? 0 : shown <= 2 ? 1 : 2);
 }
 
 /// The comparisons that hold at all of `inside` and exclude something of `outside`.
@@ -179,7 +187,7 @@ private:
       if (value > most)
         above = std::min(above, value);
     }
-    // Beside another name 0 and a strict 0 read best, then small offsets; alone, a value that was tried.
+    // Beside another name the smallest offset reads best; alone, a value that was tried.
     auto plainest = [&](int64_t from, int64_t to, int64_t strict) {
       for (int64_t constant : {int64_t(0), strict})
         if (from <= constant && constant <= to)
@@ -193,7 +201,7 @@ private:
   }
 
   void add(const Measure &measure, Relation relation, int64_t constant) {
-    auto cost = costOf(measure, relation, constant, isStrict(relation, constant));
+    auto cost = costOf(measure, relation, constant);
     if (!cost)
       return;
     llvm::BitVector misses(static_cast<unsigned>(outside.size()));
@@ -212,22 +220,38 @@ private:
   std::vector<int64_t> values; ///< Of the measure at hand, at each setting of `outside`.
 };
 
+/// A bound on one parameter names a value that was tried, so the opposite of `P >= 5` is `P <= 4`.
+std::string boundStr(const Comparison &comparison, bool negated) {
+  const Axis &axis = *comparison.measure->constants;
+  size_t rank = static_cast<size_t>(comparison.constant);
+  if (comparison.relation == Relation::Equal)
+    return fmt::format("{} {} {}", axis.name, negated ? "!=" : "==", axis.words[rank]);
+  bool isLeast = (comparison.relation == Relation::AtLeast) != negated;
+  if (negated)
+    rank = isLeast ? rank + 1 : rank - 1;
+  return fmt::format("{} {} {}", axis.name, isLeast ? ">=" : "<=", axis.words[rank]);
+}
+
 std::string str(const Comparison &comparison, bool negated) {
-  const Measure &measure = *comparison.measure;
+  const Measure *measure = comparison.measure;
+  const Relation relation = comparison.relation;
   const int64_t constant = comparison.constant;
-  const bool strict = !measure.right.empty() && isStrict(comparison.relation, constant);
+  if (measure->constants)
+    return boundStr(comparison, negated);
+  if (isNotZero(*measure, relation, constant))
+    return fmt::format("{} {} 0", measure->left, negated ? "==" : "!=");
+  const bool strict = !measure->right.empty() && isStrict(relation, constant);
   // Equal, at least, at most; then strictly so; then the opposites of all six.
   static constexpr const char *signs[2][2][3] = {{{"==", ">=", "<="}, {"", ">", "<"}},
                                                  {{"!=", "<", ">"}, {"", "<=", ">="}}};
   std::string text =
-      fmt::format("{} {} ", measure.left, signs[negated][strict][static_cast<size_t>(comparison.relation)]);
-  if (measure.constants)
-    return text + measure.constants->words[static_cast<size_t>(constant)];
-  if (measure.right.empty())
+      fmt::format("{} {} ", measure->left, signs[negated][strict][static_cast<size_t>(relation)]);
+  if (measure->right.empty())
     return text + std::to_string(constant);
-  if (strict || constant == 0)
-    return text + measure.right;
-  return text + fmt::format("{} {} {}", measure.right, constant < 0 ? "-" : "+", std::abs(constant));
+  int64_t shown = offset(relation, constant);
+  if (shown == 0)
+    return text + measure->right;
+  return text + fmt::format("{} {} {}", measure->right, shown < 0 ? "-" : "+", std::abs(shown));
 }
 
 /// Pairs of comparisons are looked for up to so many settings.
