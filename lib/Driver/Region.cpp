@@ -170,7 +170,7 @@ std::string describeRegion(llvm::ArrayRef<Setting> settings, llvm::ArrayRef<Outc
   if (failing.size() <= 1 || failing.size() == outcomes.size())
     return "";
   if (others.empty())
-    return "at every setting that `require` accepts";
+    return "at every setting that require accepts";
 
   const std::vector<Axis> axes = axesOf(settings);
   const Listing listing(axes, outcomes);

@@ -151,7 +151,7 @@ TEST(Region, Refused) {
       return M % P != 0 ? Outcome::Refused : fails(P, M) ? Outcome::Fails : Outcome::Passes;
     });
   };
-  EXPECT_EQ(refusing([](int64_t, int64_t) { return true; }), "at every setting that `require` accepts");
+  EXPECT_EQ(refusing([](int64_t, int64_t) { return true; }), "at every setting that require accepts");
   EXPECT_EQ(refusing([](int64_t P, int64_t M) { return M == P; }), "where M == P");
 }
 
