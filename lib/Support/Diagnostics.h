@@ -78,7 +78,7 @@ struct Finding {
   std::vector<LoopIndex> loops;
   std::vector<Note> notes;
   Fix fix;
-  std::string instance; ///< Over several instances: how many fail and the smallest, in words.
+  std::string instance;    ///< Over several instances: how many fail and the smallest, in words.
   std::string region = {}; ///< And which of them, in words; empty where `instance` says it all.
 };
 
