@@ -194,14 +194,14 @@ private:
     for (const auto &[edge, to] : edges)
       if (device(edge.from) != device(to))
         cycle.push_back({device(to), noOp, edge.needed});
-    if (cycle.empty()) // the device waits for what it has started itself
-      return {{device(start), op(start), op(back.from)}};
     size_t hop = cycle.size() - 1;
     for (const auto &[edge, to] : edges)
       if (device(edge.from) != device(to)) {
         cycle[hop].stands = op(edge.from);
         hop = (hop + 1) % cycle.size();
       }
+    if (cycle.empty()) // the device waits for what it has started itself
+      cycle = {{device(start), op(start), op(back.from)}};
     if (rules.progressInWait)
       for (WaitHop &entry : cycle)
         for (OpId *id : {&entry.stands, &entry.needed})

@@ -146,8 +146,8 @@ void DeadlockCheck::checkBuffering() {
 void DeadlockCheck::checkStricter() {
   const bool hasGroups = llvm::any_of(program.ops, [](const Op &op) { return op.has(GroupFollower); });
   const bool hasStarts = llvm::any_of(program.ops, [](const Op &op) { return op.isStarted(); });
-  auto tryWith = [&](bool ChannelRules::*setting, void (DeadlockCheck::*say)(const WaitCycle &)) {
-    ChannelRules strict = rules;
+  auto tryWith = [&](bool ChannelRules::*setting, void (DeadlockCheck::*say)(const WaitCycle &),
+                     ChannelRules strict) {
     strict.*setting = true;
     if (auto cycle = stuckUnder(program, strict); cycle && !cycle->empty())
       (this->*say)(*cycle);
@@ -156,30 +156,35 @@ void DeadlockCheck::checkStricter() {
   const bool isTransport = llvm::any_of(
       transports(), [&](const Transport &transport) { return transport.name == context.costs.transport; });
   if (!context.costs.saysConnect && !isTransport)
-    tryWith(&ChannelRules::connectOnFirstUse, &DeadlockCheck::connectCycle);
-  if (!context.costs.saysGroups && !isTransport && hasGroups)
-    tryWith(&ChannelRules::atomicGroups, &DeadlockCheck::groupWaits);
+    tryWith(&ChannelRules::connectOnFirstUse, &DeadlockCheck::connectCycle, rules);
+  if (!context.costs.saysGroups && !isTransport && hasGroups) {
+    // Groups that start as a whole are those of transports that do not store messages.
+    ChannelRules rendezvous = rules;
+    rendezvous.depth = 0;
+    if (rules.isRendezvous() || !stuckUnder(program, rendezvous))
+      tryWith(&ChannelRules::atomicGroups, &DeadlockCheck::groupWaits, rendezvous);
+  }
   if (!context.costs.saysProgress && hasStarts && (!isTransport || context.costs.transport == "mpi"))
-    tryWith(&ChannelRules::progressInWait, &DeadlockCheck::waitOutOfOrder);
+    tryWith(&ChannelRules::progressInWait, &DeadlockCheck::waitOutOfOrder, rules);
 }
 
 void DeadlockCheck::connectCycle(const WaitCycle &cycle) {
+  auto pairOf = [&](OpId op) {
+    const Op &post = program.ops[op];
+    if (!post.isCommunication())
+      return text(op);
+    const uint32_t here = program.deviceOf(op);
+    const uint32_t there = program.deviceOf(program.peerStageOf(op), post.microbatch);
+    return fmt::format("({}, {})", std::min(here, there), std::max(here, there));
+  };
   std::vector<std::string> pairs;
-  for (size_t i = 0; i < cycle.size(); ++i) {
-    auto pairOf = [&](OpId op) {
-      const Op &post = program.ops[op];
-      if (!post.isCommunication())
-        return text(op);
-      const uint32_t here = program.deviceOf(op);
-      const uint32_t there = program.deviceOf(program.peerStageOf(op), post.microbatch);
-      return fmt::format("({}, {})", std::min(here, there), std::max(here, there));
-    };
-    const WaitHop &hop = cycle[i];
+  for (const WaitHop &hop : cycle)
     pairs.push_back(
         fmt::format("device {} uses {} before {}", hop.device, pairOf(hop.stands), pairOf(hop.needed)));
-  }
   Finding &finding = reportAt(Rule::ConnectCycle, cycle[0].stands, {{"pairs", llvm::join(pairs, ", ")}});
-  noteHops(context, cycle, 0, finding);
+  for (const WaitHop &hop : llvm::ArrayRef(cycle).drop_front())
+    noteOp(context, finding, hop.stands,
+           fmt::format("device {} uses {} first, at {}", hop.device, pairOf(hop.stands), text(hop.stands)));
   finding.fix.message = "connect = upfront, or one order of first uses on all devices";
 }
 
