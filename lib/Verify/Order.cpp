@@ -146,7 +146,7 @@ static void reportCycle(VerifyContext &context, const Cycle &cycle, bool joinCol
       {Rule::CyclicOrder, 0, hop.device, stands.stage, stands.microbatch, hop.stands, hop.needed}};
   Finding &finding =
       report(context, group,
-             {{"op", str(stands)},
+             {{"op", opText(context, hop.stands)},
               {"stands", shareOverlap(context.program, hop.stands, hop.needed) ? "is in one overlap with"
                                                                                : "stands before"},
               {"needed", opText(context, hop.needed)},

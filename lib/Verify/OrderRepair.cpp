@@ -79,6 +79,20 @@ static void apply(const Move &move, Program &program) {
   rotate(program.ops);
   rotate(program.siteOf);
   rotate(program.frameOf);
+  // What ops name beside their stage and microbatch goes with them.
+  auto follow = [&](auto &entries) {
+    for (auto &entry : entries) {
+      if (entry.op >= move.first && entry.op < move.middle)
+        entry.op += move.end - move.middle;
+      else if (entry.op >= move.middle && entry.op < move.end)
+        entry.op -= move.middle - move.first;
+    }
+    llvm::sort(entries, [](const auto &a, const auto &b) { return a.op < b.op; });
+  };
+  follow(program.namedVersions);
+  follow(program.factors);
+  follow(program.peers);
+  follow(program.payloads);
 }
 
 std::vector<Move> Repair::candidates(const Cycle &cycle) const {
@@ -88,7 +102,7 @@ std::vector<Move> Repair::candidates(const Cycle &cycle) const {
     if (early == late)
       continue;
     const OpId earlyEnd = current.groupEnd(early), end = current.groupEnd(late);
-    const std::string first = str(current.ops[hop.stands]), second = str(current.ops[hop.needed]);
+    const std::string first = str(current, hop.stands), second = str(current, hop.needed);
     moves.push_back({hop.device, early, late, end, true,
                      fmt::format("on device {}, move {} before {}", hop.device, second, first)});
     moves.push_back({hop.device, early, earlyEnd, end, false,
@@ -158,8 +172,8 @@ std::optional<Move> Repair::fartherMove(const Hop &hop) {
               middle,
               end,
               false,
-              fmt::format("on device {}, move {} behind {}", hop.device, str(current.ops[hop.stands]),
-                          str(current.ops[end - 1]))};
+              fmt::format("on device {}, move {} behind {}", hop.device, str(current, hop.stands),
+                          str(current, end - 1))};
     std::optional<Outcome> outcome = outcomeOf(move);
     const bool isTooNear = outcome && outcome->front == end - (middle - first);
     if (outcome && outcome->finished == current.size())
