@@ -48,7 +48,7 @@ private:
   void checkBuffering();
   void checkStricter();
   void connectCycle(const WaitCycle &cycle);
-  void groupWaits(const WaitCycle &cycle);
+  void groupWaits(const ChannelRules &strict);
   void waitOutOfOrder(const WaitCycle &cycle);
 
   VerifyContext &context;
@@ -146,8 +146,8 @@ void DeadlockCheck::checkBuffering() {
 void DeadlockCheck::checkStricter() {
   const bool hasGroups = llvm::any_of(program.ops, [](const Op &op) { return op.has(GroupFollower); });
   const bool hasStarts = llvm::any_of(program.ops, [](const Op &op) { return op.isStarted(); });
-  auto tryWith = [&](bool ChannelRules::*setting, void (DeadlockCheck::*say)(const WaitCycle &),
-                     ChannelRules strict) {
+  auto tryWith = [&](bool ChannelRules::*setting, void (DeadlockCheck::*say)(const WaitCycle &)) {
+    ChannelRules strict = rules;
     strict.*setting = true;
     if (auto cycle = stuckUnder(program, strict); cycle && !cycle->empty())
       (this->*say)(*cycle);
@@ -156,16 +156,18 @@ void DeadlockCheck::checkStricter() {
   const bool isTransport = llvm::any_of(
       transports(), [&](const Transport &transport) { return transport.name == context.costs.transport; });
   if (!context.costs.saysConnect && !isTransport)
-    tryWith(&ChannelRules::connectOnFirstUse, &DeadlockCheck::connectCycle, rules);
+    tryWith(&ChannelRules::connectOnFirstUse, &DeadlockCheck::connectCycle);
   if (!context.costs.saysGroups && !isTransport && hasGroups) {
     // Groups that start as a whole are those of transports that do not store messages.
-    ChannelRules rendezvous = rules;
-    rendezvous.depth = 0;
-    if (rules.isRendezvous() || !stuckUnder(program, rendezvous))
-      tryWith(&ChannelRules::atomicGroups, &DeadlockCheck::groupWaits, rendezvous);
+    ChannelRules strict = rules;
+    strict.depth = 0;
+    const bool completes = rules.isRendezvous() || !stuckUnder(program, strict);
+    strict.atomicGroups = true;
+    if (completes && stuckUnder(program, strict))
+      groupWaits(strict);
   }
   if (!context.costs.saysProgress && hasStarts && (!isTransport || context.costs.transport == "mpi"))
-    tryWith(&ChannelRules::progressInWait, &DeadlockCheck::waitOutOfOrder, rules);
+    tryWith(&ChannelRules::progressInWait, &DeadlockCheck::waitOutOfOrder);
 }
 
 void DeadlockCheck::connectCycle(const WaitCycle &cycle) {
@@ -188,35 +190,31 @@ void DeadlockCheck::connectCycle(const WaitCycle &cycle) {
   finding.fix.message = "connect = upfront, or one order of first uses on all devices";
 }
 
-void DeadlockCheck::groupWaits(const WaitCycle &cycle) {
-  // The hop whose device stands at a group of which the one before it on the cycle needs a member.
-  auto groupOf = [&](OpId op) {
-    while (program.ops[op].has(GroupFollower))
-      --op;
-    return op;
-  };
-  size_t at = 0;
-  for (size_t i = 0; i < cycle.size(); ++i)
-    if (program.ops[groupOf(cycle[i].stands)].has(GroupFirst)) {
-      at = i;
-      break;
-    }
-  const WaitHop &hop = cycle[at], &next = cycle[(at + 1) % cycle.size()];
-  const OpId first = groupOf(hop.stands), end = program.postedEnd(first);
-  // Which member pairs with what the next device has not come to.
-  OpId member = hop.stands;
-  for (OpId id = first; id < end; ++id)
-    if (program.ops[next.needed].isCommunication() &&
-        program.ops[next.needed].isSend() != program.ops[id].isSend() &&
-        messageOf(program, id) == messageOf(program, next.needed))
-      member = id;
-  OpId other = hop.needed >= first && hop.needed < end ? hop.needed : first;
-  if (other == member)
-    other = member == first ? end - 1 : first;
-  Finding &finding =
-      reportAt(Rule::GroupWaitsForItself, member, {{"member", text(member)}, {"other", text(other)}});
-  noteHops(context, cycle, at, finding);
-  finding.fix.message = fmt::format("split the group before {}", text(std::max(member, other)));
+/// A group of which one member has met its partner, and another can only meet its own once that one is done.
+void DeadlockCheck::groupWaits(const ChannelRules &strict) {
+  const Requests requests(program, strict);
+  Execution execution(requests, strict);
+  execution.run();
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    const OpId first = execution.fronts()[device];
+    if (!execution.isStuck(device) || !program.ops[first].has(GroupFirst))
+      continue;
+    OpId member = noOp, other = noOp;
+    for (RequestId r = requests.of(first), end = requests.endOfStatement(r); r < end; ++r)
+      (execution.isReady(requests.partner(r)) ? other : member) = requests.op[r];
+    if (member == noOp || other == noOp)
+      continue;
+    Finding &finding =
+        reportAt(Rule::GroupWaitsForItself, member, {{"member", text(member)}, {"other", text(other)}});
+    const OpId late = requests.op[requests.partner(requests.of(member))];
+    const uint32_t elsewhere = program.deviceOf(late);
+    const OpId stands = execution.fronts()[elsewhere];
+    noteOp(context, finding, stands,
+           fmt::format("device {} stands at {} until the group is done as a whole", elsewhere, text(stands)));
+    noteOp(context, finding, late, fmt::format("{} stands behind it", text(late)));
+    finding.fix.message = fmt::format("split the group before {}", text(std::max(member, other)));
+    return;
+  }
 }
 
 void DeadlockCheck::waitOutOfOrder(const WaitCycle &cycle) {
