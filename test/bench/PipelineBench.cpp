@@ -2,6 +2,7 @@
 #include "Driver/Compilation.h"
 #include "Elaborate/Costs.h"
 #include "Formats/PytorchCsv.h"
+#include "Events/Completion.h"
 #include "Passes/LowerCommunication.h"
 #include "Passes/LowerReductions.h"
 #include "Passes/LowerSharding.h"
@@ -122,6 +123,21 @@ template <CommunicationPlacement placement> void communication(benchmark::State 
 void earlyCommunication(benchmark::State &state) { communication<CommunicationPlacement::Early>(state); }
 void lateCommunication(benchmark::State &state) { communication<CommunicationPlacement::JustInTime>(state); }
 
+/// The verdict on written sends and receives, early placement: the event graph from the ops, and its fixpoint.
+void completion(benchmark::State &state, const char *model) {
+  Fixture fixture(state.range(0));
+  fixture.elaborateAll();
+  const auto written = lowerCommunication(*fixture.program, *fixture.index, CommunicationPlacement::Early);
+  const ChannelRules rules = *channelRulesNamed(model);
+  for (auto _ : state)
+    if (stuckUnder(*written, rules))
+      std::abort();
+  countOps(state, *written);
+}
+void completionUnbounded(benchmark::State &state) { completion(state, "unbounded"); }
+void completionRendezvous(benchmark::State &state) { completion(state, "rendezvous"); }
+void completionNccl(benchmark::State &state) { completion(state, "nccl"); }
+
 void sharding(benchmark::State &state) {
   Fixture fixture(state.range(0));
   fixture.elaborateAll();
@@ -171,6 +187,9 @@ SLUICE_STEP(figures);
   BENCHMARK(step)->Arg(256)->Arg(4096)->Arg(16384)->Arg(65536)->Unit(benchmark::kMillisecond)
 SLUICE_PASS(earlyCommunication);
 SLUICE_PASS(lateCommunication);
+SLUICE_PASS(completionUnbounded);
+SLUICE_PASS(completionRendezvous);
+SLUICE_PASS(completionNccl);
 SLUICE_PASS(sharding);
 SLUICE_PASS(reductions);
 SLUICE_PASS(exportCompute);
