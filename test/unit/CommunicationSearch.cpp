@@ -124,18 +124,17 @@ private:
 } // namespace
 
 EventGraph::EventGraph(const Posting &posting, const Transport &transport) {
-  auto addTwo = [this](uint32_t device) {
-    events.push_back({device, false, {}, false});
-    events.push_back({device, false, {}, false});
+  auto addTwo = [this](uint32_t device, uint32_t statement) {
+    events.resize(events.size() + 2, {device, statement, false, {}, false});
     return static_cast<uint32_t>(events.size() - 2);
   };
   for (uint32_t device = 0; device < posting.program.size(); ++device) {
     beginOf.emplace_back();
-    for (size_t at = 0; at < posting.program[device].size(); ++at)
-      beginOf.back().push_back(addTwo(device));
+    for (uint32_t at = 0; at < posting.program[device].size(); ++at)
+      beginOf.back().push_back(addTwo(device, at));
   }
   for (const Posting::Place &place : posting.places)
-    readyOf.push_back(addTwo(place.device));
+    readyOf.push_back(addTwo(place.device, place.statement));
   Table(*this, posting, transport).fill();
 
   for (bool changed = true; changed;) {
@@ -155,21 +154,29 @@ uint32_t EventGraph::stands(uint32_t device) const {
 }
 
 std::optional<uint32_t> EventGraph::fewestHops() const {
+  std::vector<uint32_t> front;
+  for (uint32_t device = 0; device < beginOf.size(); ++device)
+    front.push_back(stands(device));
+  auto isAhead = [&](const Event &event) { return event.statement > front[event.device]; };
+
   std::optional<uint32_t> fewest;
-  std::vector<uint32_t> distance;
+  std::vector<uint32_t> distance, standsAt(1);
   for (uint32_t from = 0; from < events.size(); ++from) {
-    if (events[from].happens)
+    if (events[from].happens || isAhead(events[from]))
       continue;
     // Edges of length 0 to the front of the line, of length 1 to its back.
     distance.assign(events.size(), ~0u);
     std::deque<std::pair<uint32_t, uint32_t>> line = {{from, 0}}; // `distance` stays open for the way back
     while (!line.empty()) {
-      auto [event, hops] = line.front();
+      auto [number, hops] = line.front();
       line.pop_front();
-      if (hops > distance[event])
+      const Event &event = events[number];
+      if (hops > distance[number])
         continue;
-      for (uint32_t other : events[event].needs) {
-        const uint32_t step = events[other].device != events[event].device;
+      if (isAhead(event))
+        standsAt[0] = beginOf[event.device][front[event.device]] + 1;
+      for (uint32_t other : isAhead(event) ? standsAt : event.needs) {
+        const uint32_t step = events[other].device != event.device;
         if (events[other].happens || hops + step >= distance[other])
           continue;
         distance[other] = hops + step;

@@ -11,7 +11,7 @@ namespace sluice::slow {
 
 struct EventGraph {
   struct Event {
-    uint32_t device = 0;
+    uint32_t device = 0, statement = 0;
     bool never = false; ///< It waits for something that no program posts.
     std::vector<uint32_t> needs;
     bool happens = false;
@@ -26,8 +26,9 @@ struct EventGraph {
   bool isDone(uint32_t place) const { return events[readyOf[place] + 1].happens; }
   /// The statement whose end does not happen; the number of statements if all do.
   uint32_t stands(uint32_t device) const;
-  /// Fewest steps from one device to another on a cycle of events that wait for each other; nothing if what
-  /// is stuck waits for what never comes. From each stuck event in turn to all others.
+  /// Fewest steps from one device to another on a cycle of statements where devices stand and requests they
+  /// have posted; nothing if what is stuck waits for what never comes. What a device has not come to yet waits
+  /// for where it stands, and for that alone. From each such event in turn to all others.
   std::optional<uint32_t> fewestHops() const;
 };
 
