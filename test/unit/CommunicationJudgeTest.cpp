@@ -132,11 +132,7 @@ Program withMoreGroups(const Program &program, Random &random) {
         ops[i - 1].flags |= GroupFirst;
       ops[i].flags = static_cast<uint8_t>((ops[i].flags & ~GroupFirst) | GroupFollower);
     }
-  PlacementRows rows(program.microbatches, std::vector<uint32_t>(program.stages));
-  for (uint32_t m = 0; m < program.microbatches; ++m)
-    for (uint32_t s = 0; s < program.stages; ++s)
-      rows[m][s] = program.deviceOf(s, m);
-  return explicitProgram(rows, devices);
+  return withDevices(program, devices);
 }
 
 TEST(CommunicationJudge, GroupingNeighboursNeverHurts) {

@@ -55,6 +55,43 @@ DeviceOps devicesOf(const Program &program) {
   return devices;
 }
 
+Program withDevices(const Program &program, const DeviceOps &devices) {
+  PlacementRows rows(program.microbatches, std::vector<uint32_t>(program.stages));
+  for (uint32_t m = 0; m < program.microbatches; ++m)
+    for (uint32_t s = 0; s < program.stages; ++s)
+      rows[m][s] = program.deviceOf(s, m);
+  return explicitProgram(rows, devices);
+}
+
+/// Without the op at `at`; the next member leads a group whose first has gone, and one alone is none.
+static std::vector<Op> without(std::vector<Op> ops, size_t at) {
+  const bool isFirst = ops[at].has(GroupFirst);
+  ops.erase(ops.begin() + static_cast<ptrdiff_t>(at));
+  if (isFirst)
+    ops[at].flags = static_cast<uint8_t>((ops[at].flags & ~GroupFollower) | GroupFirst);
+  for (size_t i = 0; i < ops.size(); ++i)
+    if (ops[i].has(GroupFirst) && (i + 1 == ops.size() || !ops[i + 1].has(GroupFollower)))
+      ops[i].flags &= static_cast<uint8_t>(~GroupFirst);
+  return ops;
+}
+
+Program smallest(const Program &program, const std::function<bool(const Program &)> &isWanted) {
+  DeviceOps devices = devicesOf(program);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::vector<Op> &ops : devices)
+      for (size_t at = ops.size(); at-- > 0;) {
+        std::vector<Op> fewer = without(ops, at);
+        std::swap(ops, fewer);
+        if (isWanted(withDevices(program, devices)))
+          changed = true;
+        else
+          std::swap(ops, fewer);
+      }
+  }
+  return withDevices(program, devices);
+}
+
 namespace {
 
 Action actionOf(const Program &program, const Op &op, OpId id) {

@@ -6,6 +6,7 @@
 #include "IR/Program.h"
 #include "RandomSchedules.h"
 
+#include <functional>
 #include <vector>
 
 namespace sluice::slow {
@@ -34,6 +35,10 @@ std::vector<Op> operator+(std::vector<Op> a, const std::vector<Op> &b);
 using PlacementRows = std::vector<std::vector<uint32_t>>;
 Program explicitProgram(const PlacementRows &rows, const DeviceOps &devices);
 DeviceOps devicesOf(const Program &program);
+/// `program` with other ops on its devices.
+Program withDevices(const Program &program, const DeviceOps &devices);
+/// What is left of `program` once no single op can go without `isWanted` failing.
+Program smallest(const Program &program, const std::function<bool(const Program &)> &isWanted);
 
 /// What the machine runs. Tags are op ids: of an action its own, of a statement that of its first op.
 ExplicitProgram machineProgram(const Program &program);
