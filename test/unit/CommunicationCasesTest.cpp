@@ -22,45 +22,44 @@ PlacementRows looped(uint32_t stages, uint32_t devices, uint32_t microbatches) {
 Op forward(uint32_t s, uint32_t m) { return {OpKind::Forward, 0, static_cast<uint16_t>(s), m}; }
 Op backward(uint32_t s, uint32_t m) { return {OpKind::Backward, 0, static_cast<uint16_t>(s), m}; }
 
-Transport channel(uint32_t depth, Transport::Key key = Transport::Direction) {
-  Transport transport;
-  transport.depth = depth;
-  transport.key = key;
-  return transport;
+Blocking channel(uint32_t depth, Blocking::Key key = Blocking::Direction) {
+  Blocking blocking;
+  blocking.depth = depth;
+  blocking.key = key;
+  return blocking;
 }
-const Transport rendezvous = channel(0), unbounded = channel(Transport::unbounded);
+const Blocking rendezvous = channel(0), unbounded = channel(Blocking::unbounded);
 
-bool completes(const Program &program, const Transport &transport) {
-  const Posting posting(machineProgram(program), transport);
-  const Outcome outcome = runEveryWay(posting, transport);
+bool completes(const Program &program, const Blocking &blocking) {
+  const Posting posting(machineProgram(program), blocking);
+  const Outcome outcome = runEveryWay(posting, blocking);
   EXPECT_EQ(outcome.finals, 1u);
   return outcome.completes;
 }
 
 /// `rendezvous eager(1)`: of the models, from the strictest on, those under which `program` sticks.
-std::string stuckUnder(const Program &program, Transport transport = {}) {
+std::string stuckUnder(const Program &program, Blocking blocking = {}) {
   std::vector<std::string> models;
-  for (uint32_t depth : {0u, 1u, 2u, Transport::unbounded}) {
-    transport.depth = depth;
-    if (!completes(program, transport))
-      models.push_back(depth == 0                      ? "rendezvous"
-                       : depth == Transport::unbounded ? "unbounded"
-                                                       : fmt::format("eager({})", depth));
+  for (uint32_t depth : {0u, 1u, 2u, Blocking::unbounded}) {
+    blocking.depth = depth;
+    if (!completes(program, blocking))
+      models.push_back(depth == 0                     ? "rendezvous"
+                       : depth == Blocking::unbounded ? "unbounded"
+                                                      : fmt::format("eager({})", depth));
   }
   return fmt::format("{}", fmt::join(models, " "));
 }
 
 /// `2 hops: send_activation(0, 1), wait recv_gradient(1, 0)`: the shortest cycle, and where the devices that
 /// are stuck stand.
-std::string seen(const Program &program, const Transport &transport) {
-  const Posting posting(machineProgram(program), transport);
-  const Outcome outcome = runEveryWay(posting, transport);
-  const std::optional<uint32_t> hops = EventGraph(posting, transport).fewestHops();
+std::string seen(const Program &program, const Blocking &blocking) {
+  const Posting posting(machineProgram(program), blocking);
+  const Outcome outcome = runEveryWay(posting, blocking);
+  const std::optional<uint32_t> hops = EventGraph(posting, blocking).fewestHops();
   std::vector<std::string> fronts;
   for (uint32_t device = 0; device < program.devices; ++device)
     if (outcome.stands[device] != posting.program[device].size()) {
-      const Op &op = program.ops[posting.program[device][outcome.stands[device]].tag];
-      fronts.push_back((op.has(Waits) ? "wait " : "") + str(op));
+      fronts.push_back(str(program, posting.program[device][outcome.stands[device]].tag));
     }
   return fmt::format("{} hops: {}", hops ? std::to_string(*hops) : "no", fmt::join(fronts, ", "));
 }
@@ -70,7 +69,7 @@ TEST(CommunicationCases, ReceivesMovedNextToTheirConsumers) {
   const Program program =
       explicitProgram(looped(4, 2, 2), {{sendActivation(0, 1), recvActivation(2, 0), forward(2, 0)},
                                         {sendActivation(1, 0), recvActivation(1, 1), forward(1, 1)}});
-  for (Transport::Key key : {Transport::Direction, Transport::Pair, Transport::Edge, Transport::Message})
+  for (Blocking::Key key : {Blocking::Direction, Blocking::Pair, Blocking::Edge, Blocking::Message})
     EXPECT_EQ(stuckUnder(program, channel(0, key)), "rendezvous"); // no key cures it
   EXPECT_EQ(seen(program, rendezvous), "2 hops: send_activation(0, 1), send_activation(1, 0)");
 }
@@ -89,7 +88,7 @@ TEST(CommunicationCases, OrderSwappedOnOddDevices) {
 }
 
 /// Sends and receives that meet as pairs but carry different messages.
-size_t crossedPairs(const Program &program, Transport::Key key) {
+size_t crossedPairs(const Program &program, Blocking::Key key) {
   const Posting posting(machineProgram(program), channel(0, key));
   size_t crossed = 0;
   for (const Posting::Directed &direction : posting.directions)
@@ -106,21 +105,21 @@ TEST(CommunicationCases, RolesInOneOrderOnTwoDevices) {
       looped(4, 2, 2),
       {group({sendGradient(2, 0), recvActivation(2, 1), sendActivation(0, 1), recvGradient(0, 0)}),
        group({sendGradient(1, 0), recvActivation(1, 1), sendActivation(1, 1), recvGradient(1, 0)})});
-  for (Transport::Key key : {Transport::Direction, Transport::Pair, Transport::Edge, Transport::Message})
+  for (Blocking::Key key : {Blocking::Direction, Blocking::Pair, Blocking::Edge, Blocking::Message})
     EXPECT_EQ(stuckUnder(program, channel(0, key)), "");
-  EXPECT_EQ(crossedPairs(program, Transport::Direction), 4u);
-  EXPECT_EQ(crossedPairs(program, Transport::Pair), 4u);
-  EXPECT_EQ(crossedPairs(program, Transport::Edge), 0u);
+  EXPECT_EQ(crossedPairs(program, Blocking::Direction), 4u);
+  EXPECT_EQ(crossedPairs(program, Blocking::Pair), 4u);
+  EXPECT_EQ(crossedPairs(program, Blocking::Edge), 0u);
 }
 
 // DeepSpeed#7208: shared weights walked in different orders.
 TEST(CommunicationCases, CollectivesInTwoOrders) {
-  const auto reduce = [](uint32_t s) {
-    return Op{OpKind::Reduce, 0, static_cast<uint16_t>(s), noMicrobatch};
-  };
-  const Program program = explicitProgram({{0, 1}, {1, 0}}, {{reduce(0), reduce(1)}, {reduce(1), reduce(0)}});
+  const auto tied = [](uint16_t stage, uint32_t tie) { return Op{OpKind::ReduceTied, 0, stage, tie}; };
+  const Program program =
+      explicitProgram(looped(4, 2, 1), {{tied(0, 0), tied(1, 1)}, {tied(1, 1), tied(0, 0)}}, {},
+                      {{"embedding", {0, 3}, {}}, {"norms", {1, 2}, {}}});
   EXPECT_EQ(stuckUnder(program), "rendezvous eager(1) eager(2) unbounded");
-  EXPECT_EQ(seen(program, unbounded), "2 hops: reduce(0), reduce(1)");
+  EXPECT_EQ(seen(program, unbounded), "2 hops: reduce_tied(embedding), reduce_tied(norms)");
 }
 
 // tenstorrent/tt-lang#1037: each side pushes twice before it takes anything out.
@@ -140,7 +139,7 @@ TEST(CommunicationCases, GroupThatStartsAsAWhole) {
       looped(2, 2, 1), {std::vector{forward(0, 0)} + group({sendActivation(0, 0), recvGradient(0, 0)}),
                         {recvActivation(1, 0), forward(1, 0), backward(1, 0), sendGradient(1, 0)}});
   EXPECT_EQ(stuckUnder(program), "");
-  Transport atomic;
+  Blocking atomic;
   atomic.atomicGroups = true;
   EXPECT_EQ(stuckUnder(program, atomic), "rendezvous eager(1) eager(2) unbounded");
   EXPECT_EQ(seen(program, atomic), "0 hops: send_activation(0, 0), recv_activation(1, 0)");
@@ -152,15 +151,15 @@ TEST(CommunicationCases, StartedSendThatNobodyDrives) {
       looped(3, 3, 2), {{},
                         {started(sendActivation(1, 0)), sendActivation(1, 1), waits(sendActivation(1, 0))},
                         {recvActivation(2, 0), recvActivation(2, 1)}});
-  Transport transport = channel(0, Transport::Message);
-  EXPECT_EQ(stuckUnder(program, transport), "");
-  transport.progressInWait = true;
-  EXPECT_EQ(stuckUnder(program, transport), "rendezvous");
-  EXPECT_EQ(seen(program, transport), "2 hops: send_activation(1, 1), recv_activation(2, 0)");
+  Blocking blocking = channel(0, Blocking::Message);
+  EXPECT_EQ(stuckUnder(program, blocking), "");
+  blocking.progressInWait = true;
+  EXPECT_EQ(stuckUnder(program, blocking), "rendezvous");
+  EXPECT_EQ(seen(program, blocking), "2 hops: send_activation(1, 1), recv_activation(2, 0)");
   // On one channel the blocking send queues behind the started one: device 1 waits for itself.
-  transport.key = Transport::Direction;
-  EXPECT_EQ(stuckUnder(program, transport), "rendezvous eager(1) eager(2) unbounded");
-  EXPECT_EQ(seen(program, transport), "0 hops: send_activation(1, 1), recv_activation(2, 0)");
+  blocking.key = Blocking::Direction;
+  EXPECT_EQ(stuckUnder(program, blocking), "rendezvous eager(1) eager(2) unbounded");
+  EXPECT_EQ(seen(program, blocking), "0 hops: send_activation(1, 1), recv_activation(2, 0)");
 }
 
 // Megatron-LM#5240: a communicator of each pair of devices is made on its first use.
@@ -170,12 +169,12 @@ TEST(CommunicationCases, FirstUsesInACircle) {
                                                  {sendActivation(1, 0), recvActivation(1, 0)},
                                                  {sendActivation(2, 0), recvActivation(2, 0)},
                                                  {sendActivation(3, 1), recvActivation(3, 0)}});
-  EXPECT_EQ(stuckUnder(program, channel(0, Transport::Message)), "rendezvous");
-  Transport transport = unbounded;
-  EXPECT_TRUE(completes(program, transport));
-  transport.connectsOnFirstUse = true;
+  EXPECT_EQ(stuckUnder(program, channel(0, Blocking::Message)), "rendezvous");
+  Blocking blocking = unbounded;
+  EXPECT_TRUE(completes(program, blocking));
+  blocking.connectsOnFirstUse = true;
   EXPECT_EQ(
-      seen(program, transport),
+      seen(program, blocking),
       "4 hops: send_activation(0, 0), send_activation(1, 0), send_activation(2, 0), send_activation(3, 1)");
 }
 

@@ -19,13 +19,13 @@ TEST(CommunicationJudge, EveryWayEndsWhereTheTableSays) {
     const Program program = randomCommunication(seed);
     const ExplicitProgram statements = machineProgram(program);
     for (int i = 0; i < 4; ++i) {
-      const Transport transport = randomTransport(random);
-      const Posting posting(statements, transport);
-      const Outcome outcome = runEveryWay(posting, transport, 100'000);
+      const Blocking blocking = randomBlocking(random);
+      const Posting posting(statements, blocking);
+      const Outcome outcome = runEveryWay(posting, blocking, 100'000);
       if (outcome.tooLarge)
         continue;
-      const EventGraph graph(posting, transport);
-      SCOPED_TRACE(str(transport) + "\n" + describe(program));
+      const EventGraph graph(posting, blocking);
+      SCOPED_TRACE(str(blocking) + "\n" + describe(program));
       ASSERT_EQ(outcome.finals, 1u);
       for (uint32_t place = 0; place < posting.places.size(); ++place)
         ASSERT_EQ(outcome.done[place], graph.isDone(place)) << "action " << place;
@@ -43,9 +43,9 @@ TEST(CommunicationJudge, EveryWayEndsWhereTheTableSays) {
 }
 
 /// Done actions of the table, by tag and kind of event; connections have no tag.
-std::vector<bool> doneOps(const Program &program, const Transport &transport) {
-  const Posting posting(machineProgram(program), transport);
-  const EventGraph graph(posting, transport);
+std::vector<bool> doneOps(const Program &program, const Blocking &blocking) {
+  const Posting posting(machineProgram(program), blocking);
+  const EventGraph graph(posting, blocking);
   std::vector<bool> done(program.size(), false);
   for (uint32_t place = 0; place < posting.places.size(); ++place)
     if (const uint32_t op = posting.places[place].action->tag; op != ~0u)
@@ -53,9 +53,9 @@ std::vector<bool> doneOps(const Program &program, const Transport &transport) {
   return done;
 }
 
-bool completes(const Program &program, const Transport &transport) {
-  const Posting posting(machineProgram(program), transport);
-  const EventGraph graph(posting, transport);
+bool completes(const Program &program, const Blocking &blocking) {
+  const Posting posting(machineProgram(program), blocking);
+  const EventGraph graph(posting, blocking);
   for (uint32_t device = 0; device < program.devices; ++device)
     if (graph.stands(device) != posting.program[device].size())
       return false;
@@ -67,14 +67,14 @@ TEST(CommunicationJudge, DeeperChannelsNeverHurt) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     Random random(seed);
     const Program program = randomCommunication(seed);
-    Transport transport = randomTransport(random);
-    transport.atomicGroups = transport.progressInWait = false;
+    Blocking blocking = randomBlocking(random);
+    blocking.atomicGroups = blocking.progressInWait = false;
     std::vector<bool> before(program.size(), false);
-    for (uint32_t depth : {0u, 1u, 2u, 3u, Transport::unbounded}) {
-      transport.depth = depth;
-      const std::vector<bool> done = doneOps(program, transport);
+    for (uint32_t depth : {0u, 1u, 2u, 3u, Blocking::unbounded}) {
+      blocking.depth = depth;
+      const std::vector<bool> done = doneOps(program, blocking);
       for (OpId op = 0; op < program.size(); ++op) {
-        ASSERT_LE(before[op], done[op]) << str(transport) << "\nop " << op << " of\n" << describe(program);
+        ASSERT_LE(before[op], done[op]) << str(blocking) << "\nop " << op << " of\n" << describe(program);
         gained += depth != 0 && before[op] != done[op];
       }
       before = done;
@@ -99,17 +99,17 @@ TEST(CommunicationJudge, FinerKeysNeverHurtWherePairsAreRight) {
   for (uint64_t seed = 0; seed < 4000; ++seed) {
     Random random(seed);
     const Program program = randomCommunication(seed);
-    Transport transport = randomTransport(random);
+    Blocking blocking = randomBlocking(random);
     std::optional<bool> coarser;
-    for (Transport::Key key : {Transport::Pair, Transport::Direction, Transport::Edge, Transport::Message}) {
-      transport.key = key;
-      if (!pairsRight(Posting(machineProgram(program), transport))) {
+    for (Blocking::Key key : {Blocking::Pair, Blocking::Direction, Blocking::Edge, Blocking::Message}) {
+      blocking.key = key;
+      if (!pairsRight(Posting(machineProgram(program), blocking))) {
         coarser.reset();
         continue;
       }
-      const bool isFree = completes(program, transport);
+      const bool isFree = completes(program, blocking);
       if (coarser) {
-        ASSERT_LE(*coarser, isFree) << str(transport) << "\n" << describe(program);
+        ASSERT_LE(*coarser, isFree) << str(blocking) << "\n" << describe(program);
         ++compared;
         gained += *coarser != isFree;
       }
@@ -125,7 +125,7 @@ Program withMoreGroups(const Program &program, Random &random) {
   DeviceOps devices = devicesOf(program);
   for (std::vector<Op> &ops : devices)
     for (size_t i = 1; i < ops.size(); ++i) {
-      auto isPlain = [&](const Op &op) { return op.isCommunication() && !op.has(Started) && !op.has(Waits); };
+      auto isPlain = [&](const Op &op) { return op.isCommunication() && !op.isStarted() && !op.isWait(); };
       if (!isPlain(ops[i - 1]) || !isPlain(ops[i]) || ops[i].has(GroupFollower) || !random.chance(40))
         continue;
       if (!ops[i - 1].has(GroupFollower))
@@ -140,11 +140,11 @@ TEST(CommunicationJudge, GroupingNeighboursNeverHurts) {
   for (uint64_t seed = 0; seed < 4000; ++seed) {
     Random random(seed);
     const Program program = randomCommunication(seed), grouped = withMoreGroups(program, random);
-    Transport transport = randomTransport(random);
-    transport.atomicGroups = false;
-    transport.connectsOnFirstUse = false; // a group connects for its later members early: that can hurt
-    const bool before = completes(program, transport), after = completes(grouped, transport);
-    ASSERT_LE(before, after) << str(transport) << "\n"
+    Blocking blocking = randomBlocking(random);
+    blocking.atomicGroups = false;
+    blocking.connectsOnFirstUse = false; // a group connects for its later members early: that can hurt
+    const bool before = completes(program, blocking), after = completes(grouped, blocking);
+    ASSERT_LE(before, after) << str(blocking) << "\n"
                              << describe(program) << "grouped\n"
                              << describe(grouped);
     gained += before != after;
@@ -261,19 +261,19 @@ TEST(CommunicationJudge, InsertedCommunicationSticksOnlyIfTheDataDoes) {
     const auto late = lowerCommunication(program, index, CommunicationPlacement::JustInTime);
     ASSERT_EQ(early.has_value(), !isStuck);
     ASSERT_TRUE(late.has_value());
-    for (Transport::Key key : {Transport::Direction, Transport::Pair, Transport::Edge, Transport::Message}) {
-      Transport transport;
-      transport.key = key;
-      transport.depth = Transport::unbounded;
-      ASSERT_EQ(completes(*late, transport), !isStuck) << str(transport) << "\n" << describe(*late);
-      ASSERT_TRUE(pairsRight(Posting(machineProgram(*late), transport)));
+    for (Blocking::Key key : {Blocking::Direction, Blocking::Pair, Blocking::Edge, Blocking::Message}) {
+      Blocking blocking;
+      blocking.key = key;
+      blocking.depth = Blocking::unbounded;
+      ASSERT_EQ(completes(*late, blocking), !isStuck) << str(blocking) << "\n" << describe(*late);
+      ASSERT_TRUE(pairsRight(Posting(machineProgram(*late), blocking)));
       if (!early)
         continue;
-      ASSERT_TRUE(pairsRight(Posting(machineProgram(*early), transport)));
-      for (uint32_t depth : {0u, 1u, 2u, Transport::unbounded}) {
-        transport.depth = depth;
-        ASSERT_TRUE(completes(*early, transport)) << str(transport) << "\n" << describe(*early);
-        lateSticks += !completes(*late, transport);
+      ASSERT_TRUE(pairsRight(Posting(machineProgram(*early), blocking)));
+      for (uint32_t depth : {0u, 1u, 2u, Blocking::unbounded}) {
+        blocking.depth = depth;
+        ASSERT_TRUE(completes(*early, blocking)) << str(blocking) << "\n" << describe(*early);
+        lateSticks += !completes(*late, blocking);
       }
     }
   }

@@ -9,11 +9,11 @@ namespace {
 
 class Machine {
 public:
-  Machine(const Posting &posting, const Transport &transport) : posting(posting), transport(transport) {
+  Machine(const Posting &posting, const Blocking &blocking) : posting(posting), blocking(blocking) {
     devices = posting.program.size();
     heads = devices + posting.places.size();
     slots = heads + posting.ends.size();
-    size = slots + (hasSlots() ? posting.directions.size() * transport.depth : 0);
+    size = slots + (hasSlots() ? posting.directions.size() * blocking.depth : 0);
   }
 
   /// Bytes: where each device stands; 1 for each action that is done; of each end how many statements it
@@ -41,7 +41,7 @@ public:
 private:
   using Place = Posting::Place;
 
-  bool hasSlots() const { return transport.depth != 0 && transport.depth != Transport::unbounded; }
+  bool hasSlots() const { return blocking.depth != 0 && blocking.depth != Blocking::unbounded; }
 
   /// Whether the statement at which the device stands blocks it no longer.
   bool canGoOn(const State &state, uint32_t device) const {
@@ -71,7 +71,7 @@ private:
     const auto head = static_cast<uint8_t>(state[heads + here.end]);
     if (head == queue.size() || posting.places[queue[head].front()].statement != here.statement)
       return false;
-    return !transport.progressInWait || !here.isStarted ||
+    return !blocking.progressInWait || !here.isStarted ||
            (here.wait != ~0u && stands(state, here.device) >= here.wait);
   }
 
@@ -84,7 +84,7 @@ private:
   }
 
   size_t slotOf(const Place &send) const {
-    return slots + send.direction * transport.depth + send.number % transport.depth;
+    return slots + send.direction * blocking.depth + send.number % blocking.depth;
   }
 
   /// Whether the channel model lets it complete, its group aside.
@@ -100,14 +100,14 @@ private:
                          [&](uint32_t member) { return member != ~0u && isServed(state, member); });
     }
     const uint32_t other = partner(place);
-    if (transport.depth == 0) // both ends at once
+    if (blocking.depth == 0) // both ends at once
       return other != ~0u && isServed(state, other);
     if (here.action->kind == Action::Receive) // the message lies in the channel
       return other != ~0u && isDone(state, other);
     if (!hasSlots())
       return true;
     // Its slot: message n gets the one that message n - depth has left.
-    return static_cast<uint8_t>(state[slotOf(here)]) == here.number / transport.depth;
+    return static_cast<uint8_t>(state[slotOf(here)]) == here.number / blocking.depth;
   }
 
   bool couldWholeGroup(const State &state, uint32_t place) const {
@@ -119,9 +119,9 @@ private:
   bool canComplete(const State &state, uint32_t place) const {
     if (!could(state, place))
       return false;
-    if (!transport.atomicGroups || posting.places[place].action->kind == Action::Joint)
+    if (!blocking.atomicGroups || posting.places[place].action->kind == Action::Joint)
       return true;
-    return couldWholeGroup(state, place) && (transport.depth != 0 || couldWholeGroup(state, partner(place)));
+    return couldWholeGroup(state, place) && (blocking.depth != 0 || couldWholeGroup(state, partner(place)));
   }
 
   /// Those that complete together are one move, made by the first of them.
@@ -130,7 +130,7 @@ private:
     if (here.action->kind == Action::Joint)
       return place ==
              *std::min_element(posting.calls[here.direction].begin(), posting.calls[here.direction].end());
-    return transport.depth != 0 || here.action->kind == Action::Send;
+    return blocking.depth != 0 || here.action->kind == Action::Send;
   }
 
   void complete(State &state, uint32_t place) const {
@@ -141,7 +141,7 @@ private:
       return;
     }
     finish(state, place);
-    if (transport.depth == 0)
+    if (blocking.depth == 0)
       finish(state, partner(place));
     else if (here.action->kind == Action::Receive && hasSlots())
       ++state[slotOf(posting.places[partner(place)])];
@@ -156,14 +156,14 @@ private:
   }
 
   const Posting &posting;
-  const Transport &transport;
+  const Blocking &blocking;
   size_t devices, heads, slots, size;
 };
 
 } // namespace
 
-Outcome runEveryWay(const Posting &posting, const Transport &transport, size_t mostStates) {
-  const Machine machine(posting, transport);
+Outcome runEveryWay(const Posting &posting, const Blocking &blocking, size_t mostStates) {
+  const Machine machine(posting, blocking);
   Outcome outcome;
   std::unordered_set<std::string> seen = {machine.initial()};
   std::vector<std::string> left = {machine.initial()}, moves;

@@ -51,7 +51,7 @@ struct Statement {
 using ExplicitProgram = std::vector<std::vector<Statement>>;
 
 /// What blocks, under the names that a file gives them.
-struct Transport {
+struct Blocking {
   enum Key : uint8_t { Direction, Pair, Edge, Message } key = Direction;
   static constexpr uint32_t unbounded = ~0u;
   uint32_t depth = 0; ///< Slots per channel and direction; 0: rendezvous.
@@ -60,7 +60,7 @@ struct Transport {
   bool progressInWait = false;
   bool connectsOnFirstUse = false;
 };
-std::string str(const Transport &transport);
+std::string str(const Blocking &blocking);
 /// One line a device: `0: start send a0>1.2 to 1; wait ...`.
 std::string str(const ExplicitProgram &program);
 
@@ -78,7 +78,7 @@ struct Posting {
   struct Directed {
     std::vector<uint32_t> sends, receives; ///< In posting order; the n-th ones pair.
   };
-  /// `program` with its connections written out if `transport` makes them on first use.
+  /// `program` with its connections written out if `blocking` makes them on first use.
   ExplicitProgram program;
   std::vector<Place> places;                            ///< Device by device, in posting order.
   std::vector<std::vector<std::vector<uint32_t>>> of;   ///< Per device and statement: places posted.
@@ -87,7 +87,7 @@ struct Posting {
   std::vector<Directed> directions;
   std::vector<std::vector<uint32_t>> calls; ///< Per joint call of all members: their places; ~0: missing.
 
-  Posting(const ExplicitProgram &written, const Transport &transport);
+  Posting(const ExplicitProgram &written, const Blocking &blocking);
   Posting(const Posting &) = delete; // places point into `program`
 };
 
@@ -101,6 +101,6 @@ struct Outcome {
   std::vector<uint32_t> stands; ///< Per device: its statement; their number where it has finished.
   bool completes = false;
 };
-Outcome runEveryWay(const Posting &posting, const Transport &transport, size_t mostStates = 2'000'000);
+Outcome runEveryWay(const Posting &posting, const Blocking &blocking, size_t mostStates = 2'000'000);
 
 } // namespace sluice::slow

@@ -12,7 +12,7 @@ namespace {
 using Key = std::vector<uint32_t>;
 
 /// What the sends and receives between two devices that share a channel have in common.
-Key channelOf(const Action &action, uint32_t device, Transport::Key key) {
+Key channelOf(const Action &action, uint32_t device, Blocking::Key key) {
   if (action.kind == Action::Joint) {
     Key members = {~0u};
     members.insert(members.end(), action.members.begin(), action.members.end());
@@ -20,12 +20,12 @@ Key channelOf(const Action &action, uint32_t device, Transport::Key key) {
   }
   const uint32_t from = action.kind == Action::Send ? device : action.peer;
   const uint32_t to = action.kind == Action::Send ? action.peer : device;
-  if (key == Transport::Pair)
+  if (key == Blocking::Pair)
     return {std::min(from, to), std::max(from, to)};
   Key channel = {from, to};
-  if (key != Transport::Direction)
+  if (key != Blocking::Direction)
     channel.insert(channel.end(), {action.carried.isGradient, action.carried.stage, action.carried.user});
-  if (key == Transport::Message)
+  if (key == Blocking::Message)
     channel.push_back(action.carried.microbatch);
   return channel;
 }
@@ -41,7 +41,8 @@ ExplicitProgram connected(const ExplicitProgram &written) {
       if (statement.kind == Statement::Post || statement.kind == Statement::Start)
         for (const Action &action : statement.actions)
           if (action.kind != Action::Joint && known.insert(action.peer).second) {
-            Action connect{Action::Joint};
+            Action connect;
+            connect.kind = Action::Joint;
             connect.members = {std::min(device, action.peer), std::max(device, action.peer)};
             connect.name = fmt::format("connect {} {}", connect.members[0], connect.members[1]);
             connects.actions.push_back(connect);
@@ -68,8 +69,8 @@ bool sameName(const Action &a, const Action &b) {
          a.members == b.members;
 }
 
-Posting::Posting(const ExplicitProgram &written, const Transport &transport)
-    : program(transport.connectsOnFirstUse ? connected(written) : written) {
+Posting::Posting(const ExplicitProgram &written, const Blocking &blocking)
+    : program(blocking.connectsOnFirstUse ? connected(written) : written) {
   std::map<Key, uint32_t> endOf, directionOf;
   std::map<std::tuple<std::string, Key, uint32_t>, uint32_t> callOf; // by name, members and number
   of.resize(program.size());
@@ -102,8 +103,8 @@ Posting::Posting(const ExplicitProgram &written, const Transport &transport)
         if (here.isStarted)
           started.push_back(place);
 
-        Key channel = channelOf(action, device, transport.key), end = {device};
-        if (!transport.servesDevice)
+        Key channel = channelOf(action, device, blocking.key), end = {device};
+        if (!blocking.servesDevice)
           end.insert(end.end(), channel.begin(), channel.end());
         here.end = endOf.try_emplace(end, ends.size()).first->second;
         ends.resize(endOf.size());
@@ -135,16 +136,16 @@ Posting::Posting(const ExplicitProgram &written, const Transport &transport)
   }
 }
 
-std::string str(const Transport &transport) {
+std::string str(const Blocking &blocking) {
   static constexpr const char *keys[] = {"direction", "pair", "edge", "message"};
   return fmt::format("{}, key {}{}{}{}{}",
-                     transport.depth == 0                      ? "rendezvous"
-                     : transport.depth == Transport::unbounded ? "unbounded"
-                                                               : fmt::format("eager({})", transport.depth),
-                     keys[transport.key], transport.servesDevice ? ", service device" : "",
-                     transport.atomicGroups ? ", groups atomic" : "",
-                     transport.progressInWait ? ", progress in_wait" : "",
-                     transport.connectsOnFirstUse ? ", connect first_use" : "");
+                     blocking.depth == 0                     ? "rendezvous"
+                     : blocking.depth == Blocking::unbounded ? "unbounded"
+                                                             : fmt::format("eager({})", blocking.depth),
+                     keys[blocking.key], blocking.servesDevice ? ", service device" : "",
+                     blocking.atomicGroups ? ", groups atomic" : "",
+                     blocking.progressInWait ? ", progress in_wait" : "",
+                     blocking.connectsOnFirstUse ? ", connect first_use" : "");
 }
 
 std::string str(const ExplicitProgram &program) {

@@ -10,8 +10,8 @@ namespace {
 /// Fills in what each event needs, one row of the table of events a function.
 class Table {
 public:
-  Table(EventGraph &graph, const Posting &posting, const Transport &transport)
-      : graph(graph), posting(posting), transport(transport) {}
+  Table(EventGraph &graph, const Posting &posting, const Blocking &blocking)
+      : graph(graph), posting(posting), blocking(blocking) {}
 
   void fill() {
     for (uint32_t device = 0; device < posting.program.size(); ++device)
@@ -23,9 +23,9 @@ public:
     for (uint32_t place = 0; place < posting.places.size(); ++place) {
       fillReady(place);
       addOwnNeeds(place, done(place));
-      if (transport.atomicGroups && posting.places[place].action->kind != Action::Joint) {
+      if (blocking.atomicGroups && posting.places[place].action->kind != Action::Joint) {
         addNeedsOfGroup(place, done(place));
-        if (transport.depth == 0 && partner(place) != ~0u)
+        if (blocking.depth == 0 && partner(place) != ~0u)
           addNeedsOfGroup(partner(place), done(place));
       }
     }
@@ -73,7 +73,7 @@ private:
     if (before)
       for (uint32_t other : *before)
         need(ready(place), done(other));
-    if (transport.progressInWait && here.isStarted) {
+    if (blocking.progressInWait && here.isStarted) {
       if (here.wait == ~0u)
         never(ready(place));
       else
@@ -94,13 +94,13 @@ private:
     }
     need(event, ready(place));
     const bool isSend = here.action->kind == Action::Send;
-    if (transport.depth == 0) {
+    if (blocking.depth == 0) {
       needPosted(event, partner(place), true);
     } else if (!isSend) {
       needPosted(event, partner(place), false);
-    } else if (transport.depth != Transport::unbounded && here.number >= transport.depth) {
+    } else if (blocking.depth != Blocking::unbounded && here.number >= blocking.depth) {
       const auto &receives = posting.directions[here.direction].receives;
-      needPosted(event, atOr(receives, here.number - transport.depth), false);
+      needPosted(event, atOr(receives, here.number - blocking.depth), false);
     }
   }
   void needPosted(uint32_t event, uint32_t place, bool isReady) {
@@ -118,12 +118,12 @@ private:
 
   EventGraph &graph;
   const Posting &posting;
-  const Transport &transport;
+  const Blocking &blocking;
 };
 
 } // namespace
 
-EventGraph::EventGraph(const Posting &posting, const Transport &transport) {
+EventGraph::EventGraph(const Posting &posting, const Blocking &blocking) {
   auto addTwo = [this](uint32_t device, uint32_t statement) {
     events.resize(events.size() + 2, {device, statement, false, {}, false});
     return static_cast<uint32_t>(events.size() - 2);
@@ -135,7 +135,7 @@ EventGraph::EventGraph(const Posting &posting, const Transport &transport) {
   }
   for (const Posting::Place &place : posting.places)
     readyOf.push_back(addTwo(place.device, place.statement));
-  Table(*this, posting, transport).fill();
+  Table(*this, posting, blocking).fill();
 
   for (bool changed = true; changed;) {
     changed = false;

@@ -21,14 +21,14 @@ struct EventGraph {
   std::vector<std::vector<uint32_t>> beginOf; ///< end is the next number.
   std::vector<uint32_t> readyOf;              ///< done is the next number.
 
-  EventGraph(const Posting &posting, const Transport &transport);
+  EventGraph(const Posting &posting, const Blocking &blocking);
 
   bool isDone(uint32_t place) const { return events[readyOf[place] + 1].happens; }
   /// The statement whose end does not happen; the number of statements if all do.
   uint32_t stands(uint32_t device) const;
   /// Fewest steps from one device to another on a cycle of statements where devices stand and requests they
-  /// have posted; nothing if what is stuck waits for what never comes. What a device has not come to yet waits
-  /// for where it stands, and for that alone. From each such event in turn to all others.
+  /// have posted; nothing if what is stuck waits for what never comes. What a device has not come to yet
+  /// waits for where it stands, and for that alone. From each such event in turn to all others.
   std::optional<uint32_t> fewestHops() const;
 };
 

@@ -13,7 +13,7 @@ Op started(Op op) {
 }
 
 Op waits(Op op) {
-  op.flags = Waits;
+  op.flags = static_cast<uint8_t>((op.flags & NamesPeer) | Waits);
   return op;
 }
 
@@ -29,7 +29,17 @@ std::vector<Op> operator+(std::vector<Op> a, const std::vector<Op> &b) {
   return a;
 }
 
-Program explicitProgram(const PlacementRows &rows, const DeviceOps &devices) {
+/// The stage at the other end of a send or receive over a skip edge.
+static uint32_t skippedTo(const Op &op, const std::vector<SkipEdge> &skips) {
+  const bool isForwards = op.kind == OpKind::SendActivation || op.kind == OpKind::RecvGradient;
+  for (const SkipEdge &skip : skips)
+    if ((isForwards ? skip.from : skip.to) == op.stage)
+      return isForwards ? skip.to : skip.from;
+  return ~0u;
+}
+
+Program explicitProgram(const PlacementRows &rows, const DeviceOps &devices,
+                        const std::vector<SkipEdge> &skips, const std::vector<TiedWeight> &ties) {
   Program program;
   program.name = "explicit";
   program.isExplicit = true;
@@ -41,8 +51,14 @@ Program explicitProgram(const PlacementRows &rows, const DeviceOps &devices) {
   program.placement.finish();
   program.programSpan.resize(devices.size());
   program.deviceBegin = {0};
+  program.skips = skips;
+  program.ties = ties;
   for (const std::vector<Op> &ops : devices) {
-    program.ops.insert(program.ops.end(), ops.begin(), ops.end());
+    for (const Op &op : ops) {
+      if (op.namesPeer())
+        program.peers.push_back({program.size(), skippedTo(op, skips)});
+      program.ops.push_back(op);
+    }
     program.deviceBegin.push_back(program.size());
   }
   return program;
@@ -60,7 +76,7 @@ Program withDevices(const Program &program, const DeviceOps &devices) {
   for (uint32_t m = 0; m < program.microbatches; ++m)
     for (uint32_t s = 0; s < program.stages; ++s)
       rows[m][s] = program.deviceOf(s, m);
-  return explicitProgram(rows, devices);
+  return explicitProgram(rows, devices, program.skips, program.ties);
 }
 
 /// Without the op at `at`; the next member leads a group whose first has gone, and one alone is none.
@@ -94,29 +110,31 @@ Program smallest(const Program &program, const std::function<bool(const Program 
 
 namespace {
 
-Action actionOf(const Program &program, const Op &op, OpId id) {
+Action actionOf(const Program &program, OpId id) {
+  const Op &op = program.ops[id];
   Action action;
   action.tag = id;
   if (!op.isCommunication()) {
     action.kind = Action::Joint;
-    action.name = op.kind == OpKind::Reduce ? fmt::format("reduce {}", op.stage) : "norm";
-    for (uint32_t device = 0; device < program.devices; ++device)
-      if (op.kind != OpKind::Reduce || llvm::is_contained(program.devicesOf(op.stage), device))
-        action.members.push_back(device);
+    action.name =
+        fmt::format("{} {} {}", name(op.kind).str(), op.kind == OpKind::Reduce ? op.stage : 0, op.microbatch);
+    action.members = program.membersOf(op);
     return action;
   }
   const bool isActivation = op.kind == OpKind::SendActivation || op.kind == OpKind::RecvActivation;
+  const uint32_t other = program.peerStageOf(id);
   action.kind = op.isSend() ? Action::Send : Action::Receive;
-  const uint32_t other = isActivation == op.isSend() ? op.stage + 1u : op.stage - 1u;
   action.carried = {!isActivation, op.isSend() ? op.stage : other, op.isSend() ? other : op.stage,
                     op.microbatch};
   action.peer = program.deviceOf(other, op.microbatch);
   return action;
 }
 
+/// Whether it meets calls of other devices.
 bool isJoint(const Program &program, const Op &op) {
-  return (op.kind == OpKind::Reduce && program.devicesOf(op.stage).size() > 1) ||
-         (op.kind == OpKind::Norm && program.devices > 1);
+  const bool mayBe = op.kind == OpKind::Reduce || op.kind == OpKind::ReduceTied ||
+                     (op.kind == OpKind::Norm && !op.has(Local));
+  return mayBe && program.membersOf(op).size() > 1;
 }
 
 } // namespace
@@ -130,11 +148,11 @@ ExplicitProgram machineProgram(const Program &program) {
       statement.tag = id;
       const OpId end = first.isCommunication() ? program.postedEnd(id) : id + 1;
       if (first.isCommunication() || isJoint(program, first)) {
-        statement.kind = first.has(Waits)     ? Statement::Wait
-                         : first.has(Started) ? Statement::Start
-                                              : Statement::Post;
+        statement.kind = first.isWait()      ? Statement::Wait
+                         : first.isStarted() ? Statement::Start
+                                             : Statement::Post;
         for (OpId op = id; op < end; ++op)
-          statement.actions.push_back(actionOf(program, program.ops[op], op));
+          statement.actions.push_back(actionOf(program, op));
       }
       result[device].push_back(statement);
       id = end;
@@ -153,6 +171,10 @@ public:
     stages = 3 + random.below(6);
     microbatches = 1 + random.below(3);
     drawPlacement();
+    if (const uint32_t from = random.below(stages - 2); random.chance(30))
+      skips = {{from, from + 2 + random.below(stages - from - 2), true, {}}};
+    for (uint32_t tie = random.chance(25) ? 1 + random.below(2) : 0; tie > 0; --tie)
+      ties.push_back({fmt::format("w{}", tie), {random.below(stages - 1), stages - 1}, {}});
     // One order of all messages and collectives, followed by every device but for a few moves, completes
     // often; an order of its own for each device hardly ever.
     std::vector<Step> steps;
@@ -177,7 +199,7 @@ public:
     startPercent = random.chance(50) ? 0 : random.below(70);
     for (uint32_t device = 0; device < devices; ++device)
       lists[device] = posted(lists[device], device);
-    return explicitProgram(rows, lists);
+    return explicitProgram(rows, lists, skips, ties);
   }
 
 private:
@@ -190,6 +212,11 @@ private:
   template <typename T> void shuffle(std::vector<T> &list) {
     for (uint32_t i = size(list); i > 1; --i)
       std::swap(list[i - 1], list[random.below(i)]);
+  }
+
+  static Op beside(Op op) {
+    op.flags |= NamesPeer;
+    return op;
   }
 
   /// Loops, a V, blocks, anything, or two copies in opposite directions.
@@ -216,6 +243,16 @@ private:
         steps.push_back({{here, sendActivation(s, m)}, {behind, recvActivation(s + 1, m)}});
         steps.push_back({{behind, sendGradient(s + 1, m)}, {here, recvGradient(s, m)}});
       }
+    for (SkipEdge skip : skips)
+      for (uint32_t m = 0; m < microbatches; ++m) {
+        const uint32_t here = rows[m][skip.from], behind = rows[m][skip.to];
+        if (here == behind)
+          continue;
+        steps.push_back(
+            {{here, beside(sendActivation(skip.from, m))}, {behind, beside(recvActivation(skip.to, m))}});
+        steps.push_back(
+            {{behind, beside(sendGradient(skip.to, m))}, {here, beside(recvGradient(skip.from, m))}});
+      }
     shuffle(steps);
     steps.resize(std::min<size_t>(steps.size(), 2 + random.below(7)));
   }
@@ -228,6 +265,16 @@ private:
           step.push_back({device, {OpKind::Reduce, 0, static_cast<uint16_t>(s), noMicrobatch}});
       if (random.chance(step.size() > 1 ? 30 : 5))
         steps.push_back(step);
+    }
+    for (uint32_t tie = 0; tie < ties.size(); ++tie) {
+      Step step;
+      const Op op{OpKind::ReduceTied, 0, static_cast<uint16_t>(ties[tie].stages.front()), tie};
+      for (uint32_t device = 0; device < devices; ++device)
+        if (std::any_of(rows.begin(), rows.end(), [&](auto &row) {
+              return row[ties[tie].stages[0]] == device || row[ties[tie].stages[1]] == device;
+            }))
+          step.push_back({device, op});
+      steps.push_back(step);
     }
     for (uint32_t calls = random.chance(30) ? 1 + random.below(2) : 0; calls > 0; --calls) {
       Step step;
@@ -250,7 +297,7 @@ private:
       if (members[0].isCommunication())
         while (i < ops.size() && ops[i].isCommunication() && random.chance(groupPercent))
           members.push_back(ops[i++]);
-      const bool canStart = members[0].kind != OpKind::Norm;
+      const bool canStart = members[0].mayStart();
       if (canStart && random.chance(startPercent))
         for (Op &op : members) {
           open.push_back(op);
@@ -273,6 +320,8 @@ private:
   Random random;
   uint32_t devices = 0, stages = 0, microbatches = 0;
   PlacementRows rows;
+  std::vector<SkipEdge> skips;
+  std::vector<TiedWeight> ties;
   uint32_t groupPercent = 0, startPercent = 0;
 };
 
@@ -280,16 +329,16 @@ private:
 
 Program randomCommunication(uint64_t seed) { return Draw(seed).program(); }
 
-Transport randomTransport(Random &random) {
-  static constexpr uint32_t depths[] = {0, 1, 2, Transport::unbounded};
-  Transport transport;
-  transport.key = static_cast<Transport::Key>(random.below(4));
-  transport.depth = depths[random.below(4)];
-  transport.servesDevice = random.chance(30);
-  transport.atomicGroups = random.chance(30);
-  transport.progressInWait = random.chance(30);
-  transport.connectsOnFirstUse = random.chance(25);
-  return transport;
+Blocking randomBlocking(Random &random) {
+  static constexpr uint32_t depths[] = {0, 1, 2, Blocking::unbounded};
+  Blocking blocking;
+  blocking.key = static_cast<Blocking::Key>(random.below(4));
+  blocking.depth = depths[random.below(4)];
+  blocking.servesDevice = random.chance(30);
+  blocking.atomicGroups = random.chance(30);
+  blocking.progressInWait = random.chance(30);
+  blocking.connectsOnFirstUse = random.chance(25);
+  return blocking;
 }
 
 std::string describe(const Program &program) {
@@ -306,8 +355,7 @@ std::string describe(const Program &program) {
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
       text += op.has(GroupFollower) ? " +" : " ";
-      text += op.has(Waits) ? "wait " : op.has(Started) ? "start " : "";
-      text += sluice::str(op) + ";";
+      text += sluice::str(program, id) + ";";
     }
     text += '\n';
   }

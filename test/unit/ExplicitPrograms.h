@@ -33,7 +33,9 @@ std::vector<Op> operator+(std::vector<Op> a, const std::vector<Op> &b);
 
 /// Where each stage of each microbatch is placed: a row of stages for each.
 using PlacementRows = std::vector<std::vector<uint32_t>>;
-Program explicitProgram(const PlacementRows &rows, const DeviceOps &devices);
+/// Where a stage has a skip edge it has one each way at most, so that ops with NamesPeer say which they mean.
+Program explicitProgram(const PlacementRows &rows, const DeviceOps &devices,
+                        const std::vector<SkipEdge> &skips = {}, const std::vector<TiedWeight> &ties = {});
 DeviceOps devicesOf(const Program &program);
 /// `program` with other ops on its devices.
 Program withDevices(const Program &program, const DeviceOps &devices);
@@ -48,7 +50,7 @@ ExplicitProgram machineProgram(const Program &program);
 Program randomCommunication(uint64_t seed);
 
 /// Any model, with one or two slots where it is eager, key and other rules.
-Transport randomTransport(Random &random);
+Blocking randomBlocking(Random &random);
 
 /// Devices, ops and flags in one line a device.
 std::string describe(const Program &program);
