@@ -159,7 +159,7 @@ private:
     while (!open.empty()) {
       auto [n, hops] = open.front();
       open.pop_front();
-      if (hops >= std::min<size_t>(limit(), back.hops))
+      if (hops >= std::min(limit(), back.hops))
         continue;
       if (n != start && reached[n].hops < hops)
         continue; // found a shorter way since
@@ -178,7 +178,8 @@ private:
     if (back.hops < limit())
       best = hopsOf(start, back);
   }
-  size_t limit() const { return isFound ? cycleHops : ~size_t(0); }
+  /// Without a cycle as many as no search ever counts.
+  uint32_t limit() const { return isFound ? cycleHops : ~0u; }
 
   /// Walks back from the start to itself and joins what lies on one device to one hop.
   WaitCycle hopsOf(Node start, const Reached &back) {
