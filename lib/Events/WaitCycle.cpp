@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <utility>
 
 namespace sluice {
 
@@ -14,7 +15,20 @@ namespace {
 class WaitGraph {
 public:
   WaitGraph(const Requests &requests, const ChannelRules &rules, const Execution &execution)
-      : requests(requests), program(requests.program), rules(rules), execution(execution) {}
+      : requests(requests), program(requests.program), rules(rules), execution(execution),
+        before(requests.size(), noRequest) {
+    for (RequestId head : requests.queueHead)
+      for (RequestId first = noRequest, r = head, earlier = noRequest; r != noRequest; r = requests.next[r]) {
+        if (first == noRequest || requests.statement[r] != requests.statement[first])
+          earlier = std::exchange(first, r);
+        before[r] = earlier;
+      }
+    hasWait.resize(rules.progressInWait ? requests.size() : 0);
+    if (rules.progressInWait)
+      for (RequestId r : requests.waits)
+        if (r != noRequest)
+          hasWait[r] = true;
+  }
 
   WaitCycle shortest() {
     for (uint32_t device = 0; device < program.devices; ++device)
@@ -63,20 +77,32 @@ private:
     }
     const RequestId first = requests.of(at);
     for (RequestId r = first, end = requests.endOfStatement(first); r < end; ++r) {
-      if (!execution.isPosted(r)) // both stand at their first use of the pair
-        visit(requests.peer(r), firstUse(requests.peer(r), device));
+      if (!execution.isPosted(r)) // not connected with all devices it uses first
+        needFirstUse(device, requests.peer(r), visit);
       else if (!execution.isDone(r))
         visit(doneNode(r), noOp);
     }
   }
 
+  /// `peer` has to come to its own first request to `device`, if it has any.
+  void needFirstUse(uint32_t device, uint32_t peer, const Visit &visit) const {
+    const OpId use = firstUse(peer, device), at = execution.fronts()[peer];
+    if (use != noOp && execution.isStuck(peer) && use >= program.postedEnd(at))
+      visit(peer, use);
+  }
+
   void waitsToBeReady(RequestId r, const Visit &visit) const {
-    if (!execution.isPosted(r) || execution.isServed(r)) // served: it moves on only in its wait
+    if (!execution.isPosted(r))
       return visit(requests.device(r), noOp);
-    for (RequestId before = requests.queueHead[requests.queue[r]]; before != r;
-         before = requests.next[before])
-      if (execution.isServed(before) && !execution.isDone(before))
-        visit(doneNode(before), noOp);
+    const RequestId first = before[r];
+    for (RequestId other = first;
+         other != noRequest && requests.statement[other] == requests.statement[first];
+         other = requests.next[other])
+      if (!execution.isDone(other))
+        visit(doneNode(other), noOp);
+    // It moves on only in its wait, if it has one (309).
+    if (rules.progressInWait && requests.isStarted(r) && !execution.isAwaited(r) && hasWait[r])
+      visit(requests.device(r), noOp);
   }
 
   void waitsToBeDone(RequestId r, const Visit &visit) const {
@@ -216,6 +242,8 @@ private:
   const Program &program;
   const ChannelRules &rules;
   const Execution &execution;
+  std::vector<RequestId> before; ///< Per request: the first of the statement before it at its queue.
+  std::vector<bool> hasWait;     ///< Per request; only where progress is in the wait.
   llvm::DenseMap<Node, Reached> reached;
   WaitCycle best;
   bool isFound = false;

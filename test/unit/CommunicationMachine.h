@@ -30,6 +30,7 @@ struct Action {
   uint32_t peer = 0;             ///< The device at the other end.
   std::string name;              ///< Of a joint op.
   std::vector<uint32_t> members; ///< Its devices, ascending.
+  bool isConnection = false;     ///< A joint op that two devices run before they use a channel: in no queue.
   uint32_t tag = ~0u;            ///< What the caller knows it by; no meaning here.
 };
 

@@ -43,6 +43,7 @@ ExplicitProgram connected(const ExplicitProgram &written) {
           if (action.kind != Action::Joint && known.insert(action.peer).second) {
             Action connect;
             connect.kind = Action::Joint;
+            connect.isConnection = true;
             connect.members = {std::min(device, action.peer), std::max(device, action.peer)};
             connect.name = fmt::format("connect {} {}", connect.members[0], connect.members[1]);
             connects.actions.push_back(connect);
@@ -104,7 +105,9 @@ Posting::Posting(const ExplicitProgram &written, const Blocking &blocking)
           started.push_back(place);
 
         Key channel = channelOf(action, device, blocking.key), end = {device};
-        if (!blocking.servesDevice)
+        if (action.isConnection)
+          end = {device, ~1u, place}; // an end of its own
+        else if (!blocking.servesDevice)
           end.insert(end.end(), channel.begin(), channel.end());
         here.end = endOf.try_emplace(end, ends.size()).first->second;
         ends.resize(endOf.size());

@@ -44,6 +44,18 @@ std::string str(const Said &said) {
   return text + (said.hops ? fmt::format("; {} hops", *said.hops) : "; no cycle");
 }
 
+/// Every hop stands on its device at or before what the hop before waits for; the lowest device comes first.
+void expectSound(const Program &program, const WaitCycle &cycle) {
+  for (const WaitHop &hop : cycle) {
+    ASSERT_EQ(program.deviceOf(hop.stands), hop.device);
+    ASSERT_EQ(program.deviceOf(hop.needed), hop.device);
+    if (cycle.size() > 1) {
+      ASSERT_LE(hop.stands, hop.needed);
+      ASSERT_LE(cycle.front().device, hop.device);
+    }
+  }
+}
+
 Said ofEngine(const Program &program, const Blocking &blocking) {
   const ChannelRules rules = rulesOf(blocking);
   const Requests requests(program, rules);
@@ -55,8 +67,10 @@ Said ofEngine(const Program &program, const Blocking &blocking) {
   for (RequestId r = 0; r < requests.size(); ++r)
     said.done[requests.op[r]] = execution.isDone(r);
   if (!said.completes)
-    if (const WaitCycle cycle = shortestWaitCycle(requests, rules, execution); !cycle.empty())
+    if (const WaitCycle cycle = shortestWaitCycle(requests, rules, execution); !cycle.empty()) {
       said.hops = cycle.size() == 1 ? 0 : cycle.size(); // one device that waits for itself crosses none
+      expectSound(program, cycle);
+    }
   return said;
 }
 
