@@ -207,6 +207,16 @@ private:
   /// Without a cycle as many as no search ever counts.
   uint32_t limit() const { return isFound ? cycleHops : ~0u; }
 
+  /// What a hop shows for `id`, which an edge from `n` names: a started request that moves only in its wait
+  /// is waited for there. A front has edges to other devices only where it connects, which starts do
+  /// themselves.
+  OpId nameOf(Node n, OpId id) const {
+    if (!rules.progressInWait || isFront(n) || !program.ops[id].isStarted())
+      return id;
+    const OpId wait = waitOf(requests.of(id));
+    return wait == noOp ? id : wait;
+  }
+
   /// Walks back from the start to itself and joins what lies on one device to one hop.
   WaitCycle hopsOf(Node start, const Reached &back) {
     isFound = true;
@@ -220,21 +230,15 @@ private:
     // A hop begins where an edge enters its device; the start's own is closed by the last edge.
     for (const auto &[edge, to] : edges)
       if (device(edge.from) != device(to))
-        cycle.push_back({device(to), noOp, edge.needed});
+        cycle.push_back({device(to), noOp, nameOf(edge.from, edge.needed)});
     size_t hop = cycle.size() - 1;
     for (const auto &[edge, to] : edges)
       if (device(edge.from) != device(to)) {
-        cycle[hop].stands = op(edge.from);
+        cycle[hop].stands = nameOf(edge.from, op(edge.from));
         hop = (hop + 1) % cycle.size();
       }
     if (cycle.empty()) // the device waits for what it has started itself
-      cycle = {{device(start), op(start), op(back.from)}};
-    if (rules.progressInWait)
-      for (WaitHop &entry : cycle)
-        for (OpId *id : {&entry.stands, &entry.needed})
-          if (program.ops[*id].isStarted())
-            if (OpId wait = waitOf(requests.of(*id)); wait != noOp)
-              *id = wait;
+      cycle = {{device(start), nameOf(start, op(start)), nameOf(back.from, op(back.from))}};
     return cycle;
   }
 
