@@ -287,7 +287,9 @@ template <bool isTimed> void Execution::end(RequestId r) {
   }
   if (--queueLeft[queue] == 0)
     serve(queue);
-  if (blocks[device] > 0 && (blockedBy[device] == r || blockedBy[device] == requests.statement[r])) {
+  // A wait for the first of a started group is not for its other members.
+  if (blocks[device] > 0 &&
+      (blockedBy[device] == r || (blockedBy[device] == requests.statement[r] && !requests.isStarted(r)))) {
     if constexpr (isTimed)
       now[device] = std::max(now[device], doneAt[r]);
     if (--blocks[device] == 0)

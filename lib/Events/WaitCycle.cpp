@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <utility>
 
 namespace sluice {
 
@@ -14,7 +15,20 @@ namespace {
 class WaitGraph {
 public:
   WaitGraph(const Requests &requests, const ChannelRules &rules, const Execution &execution)
-      : requests(requests), program(requests.program), rules(rules), execution(execution) {}
+      : requests(requests), program(requests.program), rules(rules), execution(execution),
+        before(requests.size(), noRequest) {
+    for (RequestId head : requests.queueHead)
+      for (RequestId first = noRequest, r = head, earlier = noRequest; r != noRequest; r = requests.next[r]) {
+        if (first == noRequest || requests.statement[r] != requests.statement[first])
+          earlier = std::exchange(first, r);
+        before[r] = earlier;
+      }
+    hasWait.resize(rules.progressInWait ? requests.size() : 0);
+    if (rules.progressInWait)
+      for (RequestId r : requests.waits)
+        if (r != noRequest)
+          hasWait[r] = true;
+  }
 
   WaitCycle shortest() {
     for (uint32_t device = 0; device < program.devices; ++device)
@@ -63,20 +77,32 @@ private:
     }
     const RequestId first = requests.of(at);
     for (RequestId r = first, end = requests.endOfStatement(first); r < end; ++r) {
-      if (!execution.isPosted(r)) // both stand at their first use of the pair
-        visit(requests.peer(r), firstUse(requests.peer(r), device));
+      if (!execution.isPosted(r)) // not connected with all devices it uses first
+        needFirstUse(device, requests.peer(r), visit);
       else if (!execution.isDone(r))
         visit(doneNode(r), noOp);
     }
   }
 
+  /// `peer` has to come to its own first request to `device`, if it has any.
+  void needFirstUse(uint32_t device, uint32_t peer, const Visit &visit) const {
+    const OpId use = firstUse(peer, device), at = execution.fronts()[peer];
+    if (use != noOp && execution.isStuck(peer) && use >= program.postedEnd(at))
+      visit(peer, use);
+  }
+
   void waitsToBeReady(RequestId r, const Visit &visit) const {
-    if (!execution.isPosted(r) || execution.isServed(r)) // served: it moves on only in its wait
+    if (!execution.isPosted(r))
       return visit(requests.device(r), noOp);
-    for (RequestId before = requests.queueHead[requests.queue[r]]; before != r;
-         before = requests.next[before])
-      if (execution.isServed(before) && !execution.isDone(before))
-        visit(doneNode(before), noOp);
+    const RequestId first = before[r];
+    for (RequestId other = first;
+         other != noRequest && requests.statement[other] == requests.statement[first];
+         other = requests.next[other])
+      if (!execution.isDone(other))
+        visit(doneNode(other), noOp);
+    // It moves on only in its wait, if it has one (309).
+    if (rules.progressInWait && requests.isStarted(r) && !execution.isAwaited(r) && hasWait[r])
+      visit(requests.device(r), noOp);
   }
 
   void waitsToBeDone(RequestId r, const Visit &visit) const {
@@ -159,7 +185,7 @@ private:
     while (!open.empty()) {
       auto [n, hops] = open.front();
       open.pop_front();
-      if (hops >= std::min<size_t>(limit(), back.hops))
+      if (hops >= std::min(limit(), back.hops))
         continue;
       if (n != start && reached[n].hops < hops)
         continue; // found a shorter way since
@@ -178,7 +204,18 @@ private:
     if (back.hops < limit())
       best = hopsOf(start, back);
   }
-  size_t limit() const { return isFound ? cycleHops : ~size_t(0); }
+  /// Without a cycle as many as no search ever counts.
+  uint32_t limit() const { return isFound ? cycleHops : ~0u; }
+
+  /// What a hop shows for `id`, which an edge from `n` names: a started request that moves only in its wait
+  /// is waited for there. A front has edges to other devices only where it connects, which starts do
+  /// themselves.
+  OpId nameOf(Node n, OpId id) const {
+    if (!rules.progressInWait || isFront(n) || !program.ops[id].isStarted())
+      return id;
+    const OpId wait = waitOf(requests.of(id));
+    return wait == noOp ? id : wait;
+  }
 
   /// Walks back from the start to itself and joins what lies on one device to one hop.
   WaitCycle hopsOf(Node start, const Reached &back) {
@@ -193,21 +230,15 @@ private:
     // A hop begins where an edge enters its device; the start's own is closed by the last edge.
     for (const auto &[edge, to] : edges)
       if (device(edge.from) != device(to))
-        cycle.push_back({device(to), noOp, edge.needed});
+        cycle.push_back({device(to), noOp, nameOf(edge.from, edge.needed)});
     size_t hop = cycle.size() - 1;
     for (const auto &[edge, to] : edges)
       if (device(edge.from) != device(to)) {
-        cycle[hop].stands = op(edge.from);
+        cycle[hop].stands = nameOf(edge.from, op(edge.from));
         hop = (hop + 1) % cycle.size();
       }
     if (cycle.empty()) // the device waits for what it has started itself
-      cycle = {{device(start), op(start), op(back.from)}};
-    if (rules.progressInWait)
-      for (WaitHop &entry : cycle)
-        for (OpId *id : {&entry.stands, &entry.needed})
-          if (program.ops[*id].isStarted())
-            if (OpId wait = waitOf(requests.of(*id)); wait != noOp)
-              *id = wait;
+      cycle = {{device(start), nameOf(start, op(start)), nameOf(back.from, op(back.from))}};
     return cycle;
   }
 
@@ -215,6 +246,8 @@ private:
   const Program &program;
   const ChannelRules &rules;
   const Execution &execution;
+  std::vector<RequestId> before; ///< Per request: the first of the statement before it at its queue.
+  std::vector<bool> hasWait;     ///< Per request; only where progress is in the wait.
   llvm::DenseMap<Node, Reached> reached;
   WaitCycle best;
   bool isFound = false;
