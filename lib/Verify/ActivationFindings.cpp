@@ -1,5 +1,5 @@
-// 201 to 210 in words: what the walk of Activations.cpp met, and pairs that end unfinished.
-#include "Verify/Activations.h"
+// 201 to 211 in words: what the walk of Activations.cpp met, and pairs that end unfinished.
+#include "Verify/ActivationWords.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -7,107 +7,58 @@
 
 namespace sluice {
 
-// 209 and 210 come last: they do not explain the others, and a warning never hides an error. Every rule of
+// 209 to 211 come last: they do not explain the others, and a warning never hides an error. Every rule of
 // the family is listed.
 static constexpr Rule orderOfBlame[] = {
     Rule::MissingForward,         Rule::DuplicateOp,           Rule::MissingInput,      Rule::MissingGradient,
     Rule::WeightHalfFirst,        Rule::RecomputeWithoutInput, Rule::MissingActivation, Rule::MissingBackward,
-    Rule::OverlapDependsOnItself, Rule::RecomputeRandom};
+    Rule::OverlapDependsOnItself, Rule::TransferInFlight,      Rule::RecomputeRandom};
 
-/// Pairs that have not run forward and backward by the end of the step.
-static void addUnfinished(const VerifyContext &context, ActivationWalk &walk) {
+/// Pairs that have not run forward and backward by the end of the step; in an evaluation those without
+/// forward, and into VerifyContext::keptPairs those that keep something.
+static void addUnfinished(VerifyContext &context, ActivationWalk &walk) {
   const Program &program = context.program;
-  constexpr PairState finished{Activation::Done, true, true};
+  const Activation finished = program.isEvaluation ? Activation::Gone : Activation::Done;
   for (uint32_t s = 0; s < program.stages; ++s)
     for (uint32_t m = 0; m < program.microbatches; ++m) {
       const PairState &state = walk.states[context.pair(s, m)];
-      if (state == finished || program.deviceOf(s, m) == noDevice)
+      if ((state.activation == finished && state.forwardRan) || program.deviceOf(s, m) == noDevice)
         continue;
-      const auto cause = static_cast<uint8_t>(state.activation);
+      const Activation left = state.activation;
       if (!state.forwardRan)
         walk.faults.push_back({Rule::MissingForward, 0, program.deviceOf(s, m), s, m, noOp, noOp});
-      else if (state.activation != Activation::Done)
-        walk.faults.push_back({Rule::MissingBackward, cause, program.deviceOf(s, m), s, m,
-                               state.activation == Activation::Half ? context.index.backward(s, m)
-                                                                    : context.index.forward(s, m),
-                               noOp});
+      else if (program.isEvaluation && (left == Activation::Done || left == Activation::Half))
+        continue; // its backward has its own finding
+      else if (program.isEvaluation)
+        context.keptPairs.push_back({s, m, left == Activation::Input, left >= Activation::Host});
+      else if (left != Activation::Done)
+        walk.faults.push_back(
+            {Rule::MissingBackward, static_cast<uint8_t>(left), program.deviceOf(s, m), s, m,
+             left == Activation::Half ? context.index.backward(s, m) : context.index.forward(s, m), noOp});
     }
 }
 
 /// The op on the same device that `fault` waits for; noOp if it is made nowhere or elsewhere.
 static OpId lateProducer(const VerifyContext &context, const Fault &fault) {
-  const uint32_t s = fault.stage, m = fault.microbatch;
-  const bool isSplit = fault.cause == ofSplit;
-  OpId producer = fault.rule == Rule::MissingInput
-                      ? context.index.forward(isSplit ? s : s - 1, isSplit ? m - 1 : m)
-                      : context.index.backward(isSplit ? s : s + 1, isSplit ? m + 1 : m);
-  bool isHere = producer != noOp && context.program.deviceOf(producer) == fault.device;
-  return isHere ? producer : noOp;
-}
-
-/// The last op before `id` on its device that works on the same pair and satisfies `isWanted`.
-template <typename Predicate>
-static OpId lastBefore(const VerifyContext &context, OpId id, Predicate isWanted) {
   const Program &program = context.program;
-  const Op &op = program.ops[id];
-  const OpId begin = program.deviceBegin[program.deviceOf(id)];
-  for (OpId at = id; at-- > begin;) {
-    const Op &before = program.ops[at];
-    if (before.hasMicrobatch() && before.stage == op.stage && before.microbatch == op.microbatch &&
-        isWanted(before))
-      return at;
+  const uint32_t s = fault.stage, m = fault.microbatch;
+  const bool isInput = fault.rule == Rule::MissingInput;
+  auto onThisDevice = [&](uint32_t stage, uint32_t microbatch) {
+    const OpId producer =
+        isInput ? context.index.forward(stage, microbatch) : context.index.backward(stage, microbatch);
+    return producer != noOp && program.deviceOf(producer) == fault.device ? producer : noOp;
+  };
+  if (fault.cause == ofSplit)
+    return onThisDevice(s, isInput ? m - 1 : m + 1);
+  if (fault.cause != ofSkip)
+    return onThisDevice(isInput ? s - 1 : s + 1, m);
+  for (const SkipEdge &skip : program.skips) {
+    const bool isTaken = isInput ? skip.to == s : skip.from == s && skip.hasGradient;
+    const OpId producer = isTaken ? onThisDevice(isInput ? skip.from : skip.to, m) : noOp;
+    if (producer != noOp && producer > fault.op)
+      return producer;
   }
   return noOp;
-}
-
-static bool isBackward(const Op &op) {
-  return op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
-}
-
-namespace {
-/// How an activation came to be unusable, and the op that made it so.
-struct Loss {
-  std::string words, note;
-  OpId op = noOp;
-};
-} // namespace
-
-/// `preposition` leads to the line: an activation *is* dropped *since* it, an input *was* dropped *at* it.
-static Loss lossOf(const VerifyContext &context, const Fault &fault, llvm::StringRef preposition) {
-  const OpId forward = context.index.forward(fault.stage, fault.microbatch);
-  auto where = [&](OpId op) {
-    bool hasLine = op != noOp && context.sources && context.program.spanOf(op).isValid();
-    return hasLine ? atLine(context, op, fault.op, preposition) : "";
-  };
-  switch (static_cast<Activation>(fault.cause)) {
-  case Activation::None:
-    return {"not made yet", "its forward stands only here", forward};
-  case Activation::Input: {
-    OpId op = lastBefore(context, fault.op, [](const Op &o) { return o.has(KeepInput); });
-    return {"kept as input only" + where(op), "only the input is kept here", op};
-  }
-  case Activation::Gone: {
-    OpId op = lastBefore(context, fault.op,
-                         [](const Op &o) { return o.kind == OpKind::Drop || o.has(KeepNothing); });
-    bool isDropped = op != noOp && context.program.ops[op].kind == OpKind::Drop;
-    return {(isDropped ? "dropped" : "not kept") + where(op),
-            isDropped ? "it is dropped here" : "nothing is kept here", op};
-  }
-  case Activation::Half:
-  case Activation::Done: {
-    OpId op = lastBefore(context, fault.op, [](const Op &o) { return isBackward(o); });
-    return {"used" + where(op), "it is used here", op};
-  }
-  case Activation::Saved: {
-    OpId op = lastBefore(context, fault.op, [](const Op &o) { return o.kind == OpKind::Forward; });
-    return {"kept whole" + where(op), "the whole activation is kept here", op};
-  }
-  }
-  return {};
-}
-
-static std::string opOf(OpKind kind, const Fault &fault) {
-  return str(Op{kind, 0, static_cast<uint16_t>(fault.stage), fault.microbatch});
 }
 
 //===-- One function a rule ----------------------------------------------------------------------===//
@@ -149,9 +100,10 @@ static void reportDuplicateOp(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
   const Op &op = context.program.ops[first.op];
   OpId earlier = lastBefore(context, first.op, [&](const Op &o) {
-    return isBackward(op)
-               ? isBackward(o)
-               : o.kind == op.kind || (op.kind == OpKind::BackwardWeight && o.kind == OpKind::Backward);
+    if (op.makesGradient())
+      return o.makesGradient();
+    return (o.kind == op.kind && !o.isWait()) ||
+           (op.kind == OpKind::BackwardWeight && o.kind == OpKind::Backward);
   });
   std::string where;
   if (earlier != noOp) {
@@ -161,7 +113,7 @@ static void reportDuplicateOp(VerifyContext &context, const FaultGroup &group) {
     where = fmt::format(" in effect: {} keeps the whole activation{}", opText(context, earlier),
                         atLine(context, earlier, first.op));
   }
-  Finding &finding = report(context, group, {{"op", str(op)}, {"where", where}});
+  Finding &finding = report(context, group, {{"op", opText(context, first.op)}, {"where", where}});
   noteOp(context, finding, earlier, opText(context, earlier) + " stands here");
   noteOthers(context, group, false, finding);
   finding.fix.message = "delete one of the two";
@@ -205,8 +157,33 @@ static void reportRecomputeWithoutInput(VerifyContext &context, const FaultGroup
     finding.fix.message = fmt::format("{} keep input", opOf(OpKind::Forward, first));
   else if (static_cast<Activation>(first.cause) == Activation::Gone)
     finding.fix.message = fmt::format("{} keep input", opOf(OpKind::Drop, first));
+  else if (static_cast<Activation>(first.cause) == Activation::Host)
+    finding.fix.message = fmt::format("{} in its place", opOf(OpKind::Reload, first));
   else
     finding.fix.message = "delete it, or move it before the backward";
+}
+
+/// How the op of a fault can have its activation; `loser` made it unusable.
+static std::string mendedActivation(const VerifyContext &context, const Fault &fault, OpId loser) {
+  const Program &program = context.program;
+  const OpKind kind = program.ops[fault.op].kind;
+  const std::string recompute = opOf(OpKind::Recompute, fault);
+  const std::string reload = opOf(OpKind::Reload, fault);
+  const auto met = static_cast<Activation>(fault.cause);
+  const bool isLate = met == Activation::Half || met == Activation::Done;
+  if (met == Activation::None)
+    return fmt::format("move it behind {}", opOf(OpKind::Forward, fault));
+  if (met == Activation::Host)
+    return kind == OpKind::Drop ? fmt::format("drop it whole, or {} before it", reload)
+                                : fmt::format("{} before it", reload);
+  if (kind == OpKind::Reload)
+    return fmt::format("delete it, or {} before it", opOf(OpKind::Offload, fault));
+  if (kind == OpKind::Drop || (isLate && kind == OpKind::Offload))
+    return "delete it";
+  if (met == Activation::Input)
+    return fmt::format("{} before it", recompute);
+  return fmt::format("{} keep input, and {} before it",
+                     opOf(loser == noOp ? OpKind::Forward : program.ops[loser].kind, fault), recompute);
 }
 
 static void reportMissingActivation(VerifyContext &context, const FaultGroup &group) {
@@ -220,17 +197,34 @@ static void reportMissingActivation(VerifyContext &context, const FaultGroup &gr
   if (loss.op != noOp)
     noteOp(context, finding, loss.op, loss.note);
   noteOthers(context, group, false, finding);
-  if (context.program.ops[first.op].kind == OpKind::Drop)
-    finding.fix.message = "delete it";
-  else if (static_cast<Activation>(first.cause) == Activation::None)
-    finding.fix.message = fmt::format("move it behind {}", opOf(OpKind::Forward, first));
-  else if (static_cast<Activation>(first.cause) == Activation::Input)
-    finding.fix.message = fmt::format("{} before it", opOf(OpKind::Recompute, first));
-  else
-    finding.fix.message =
-        fmt::format("{} keep input, and {} before it",
-                    opOf(loss.op == noOp ? OpKind::Forward : context.program.ops[loss.op].kind, first),
-                    opOf(OpKind::Recompute, first));
+  finding.fix.message = mendedActivation(context, first, loss.op);
+}
+
+/// `other`: the end of the transfer, if it stands too late.
+static void reportTransferInFlight(VerifyContext &context, const FaultGroup &group) {
+  const Fault &first = group.front();
+  const Program &program = context.program;
+  const Loss loss = lossOf(context, first, "since");
+  const bool isLeaving = static_cast<Activation>(first.cause) == Activation::Leaving;
+  const std::string transfer = opOf(isLeaving ? OpKind::Offload : OpKind::Reload, first);
+  Finding &finding =
+      report(context, group, {{"op", opText(context, first.op)}, {"transfer", "start " + transfer}});
+  if (loss.op != noOp)
+    noteOp(context, finding, loss.op, loss.note);
+  const Op &used = program.ops[first.op];
+  OpId wait = first.op;
+  auto isWaitFor = [&](const Op &op) {
+    return op.kind == (isLeaving ? OpKind::Offload : OpKind::Reload) && op.isWait() &&
+           op.stage == used.stage && op.microbatch == used.microbatch;
+  };
+  const OpId end = program.deviceBegin[first.device + 1];
+  while (wait < end && !isWaitFor(program.ops[wait]))
+    ++wait;
+  if (wait < end)
+    noteOp(context, finding, wait, "its wait stands only here");
+  noteOthers(context, group, false, finding);
+  finding.fix.message =
+      fmt::format(wait < end ? "move `wait {}` before it" : "`wait {}` before it", transfer);
 }
 
 static void reportRecomputeRandom(VerifyContext &context, const FaultGroup &group) {
@@ -270,6 +264,8 @@ static void reportGroup(VerifyContext &context, const FaultGroup &group) {
     return reportRecomputeWithoutInput(context, group);
   case Rule::MissingActivation:
     return reportMissingActivation(context, group);
+  case Rule::TransferInFlight:
+    return reportTransferInFlight(context, group);
   case Rule::RecomputeRandom:
     return reportRecomputeRandom(context, group);
   default:
@@ -279,6 +275,8 @@ static void reportGroup(VerifyContext &context, const FaultGroup &group) {
 
 void verifyActivations(VerifyContext &context) {
   ActivationWalk walk = walkActivations(context.program, context.costs, context.hasMisplacedOps);
+  context.kinds = walk.kinds;
+  context.hasStarts = walk.hasStarts;
   addUnfinished(context, walk);
   if (walk.faults.empty())
     return;

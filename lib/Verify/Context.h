@@ -28,6 +28,14 @@ private:
   bool shared = false;
 };
 
+inline constexpr uint32_t kindBit(OpKind kind) { return 1u << static_cast<unsigned>(kind); }
+
+/// A stage and microbatch of which something stays: the whole activation or its input, here or on the host.
+struct KeptPair {
+  uint32_t stage, microbatch;
+  bool isInput, isOnHost;
+};
+
 struct VerifyContext {
   const Program &program;
   const ProgramIndex &index;
@@ -41,7 +49,13 @@ struct VerifyContext {
   bool hasErrors = false;
   /// An op stands on a device where its pair is not placed.
   bool hasMisplacedOps = false;
-  llvm::DenseSet<uint64_t> blamedPairs, blamedCopies;
+  llvm::DenseSet<uint64_t> blamedPairs = {}, blamedCopies = {};
+  /// Which kinds from Offload on occur (a `kindBit` each), and whether any op is started or a wait: what a
+  /// program does not use needs no walk. Known once the activations are verified.
+  uint32_t kinds = 0;
+  bool hasStarts = false;
+  /// What an evaluation still keeps at its end.
+  std::vector<KeptPair> keptPairs = {};
 
   uint64_t pair(uint32_t stage, uint32_t microbatch) const {
     return static_cast<uint64_t>(stage) * program.microbatches + microbatch;
@@ -53,8 +67,12 @@ struct VerifyContext {
 
 /// Placement.cpp: 801, 802.
 void verifyPlacement(VerifyContext &context);
-/// ActivationFindings.cpp: 201 to 210.
+/// Phases.cpp: 812.
+void verifyPhase(VerifyContext &context);
+/// ActivationFindings.cpp: 201 to 211.
 void verifyActivations(VerifyContext &context);
+/// Starts.cpp: 308, 309.
+void verifyStarts(VerifyContext &context);
 /// Communication.cpp: 401, 402, 403, 406, 408, 409, 411.
 void verifyCommunication(VerifyContext &context);
 /// Order.cpp: 301, 302, 304, 305.
@@ -63,7 +81,11 @@ void verifyOrder(VerifyContext &context);
 void verifyGradients(VerifyContext &context);
 /// Versions.cpp: 601, 602, 603, 604.
 void verifyVersions(VerifyContext &context);
+/// ResidencyFindings.cpp: 605, 606, 607.
+void verifyResidency(VerifyContext &context);
 /// Buffers.cpp: 703.
 void verifyBuffers(VerifyContext &context);
+/// Phases.cpp: 702 in an evaluation.
+void verifyKept(VerifyContext &context);
 
 } // namespace sluice
