@@ -115,7 +115,7 @@ template <bool hasMore> void Walker<hasMore>::refuse(OpId id, PairState &state) 
   case OpKind::Drop:
     missing(met == Activation::Gone && state.dropped ? Rule::DuplicateOp : Rule::MissingActivation);
     if (inFlight)
-      state.activation = Activation::Gone;
+      state.activation = op.has(KeepInput) ? Activation::Input : Activation::Gone;
     break;
   case OpKind::Offload:
     missing(met == Activation::Host ? Rule::DuplicateOp : Rule::MissingActivation);
