@@ -96,13 +96,6 @@ static void reportMissingBackward(VerifyContext &context, const FaultGroup &grou
     finding.fix.message += ", or drain with `backward_weight(all)`";
 }
 
-/// An offload or reload of which only an earlier wait makes a repetition.
-static bool repeatsWait(const VerifyContext &context, OpId id) {
-  const OpKind kind = context.program.ops[id].kind;
-  return (kind == OpKind::Offload || kind == OpKind::Reload) &&
-         lastBefore(context, id, [&](const Op &op) { return op.kind == kind && !op.isWait(); }) == noOp;
-}
-
 static void reportDuplicateOp(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
   const Op &op = context.program.ops[first.op];
@@ -286,11 +279,10 @@ void verifyActivations(VerifyContext &context) {
   addUnfinished(context, walk);
   if (walk.faults.empty())
     return;
-  // A producer that is missing, or misplaced, has its own finding, and so has a wait without its start.
+  // A producer that is missing, or misplaced, has its own finding.
   llvm::erase_if(walk.faults, [&](const Fault &fault) {
-    if (fault.rule == Rule::MissingInput || fault.rule == Rule::MissingGradient)
-      return lateProducer(context, fault) == noOp;
-    return fault.rule == Rule::DuplicateOp && repeatsWait(context, fault.op);
+    return (fault.rule == Rule::MissingInput || fault.rule == Rule::MissingGradient) &&
+           lateProducer(context, fault) == noOp;
   });
   keepFirstCauses(context, Scope::Pair, orderOfBlame, walk.faults);
   for (const FaultGroup &group : groupByLine(context, walk.faults))

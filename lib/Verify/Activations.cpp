@@ -52,6 +52,7 @@ private:
   void drop(OpId id, PairState &state);
   void refuse(OpId id, PairState &state);
   bool isInFlight(OpId id, const PairState &state);
+  size_t indexOf(const PairState &state) const { return static_cast<size_t>(&state - walk.states.data()); }
   void checkNeighbours(OpId id, const PairState *state);
   void checkSplits(OpId id, const PairState *state);
   void checkSkips(OpId id, const PairState *state);
@@ -62,6 +63,7 @@ private:
   const bool skipMisplaced;
   uint32_t device = 0;
   std::vector<std::vector<SkipEdge>> skippedTo, skippedFrom; // per stage; empty: none
+  llvm::DenseSet<size_t> unstarted; // pairs with a wait whose start is missing or stands behind it
   ActivationWalk walk;
 };
 
@@ -118,12 +120,14 @@ template <bool hasMore> void Walker<hasMore>::refuse(OpId id, PairState &state) 
       state.activation = op.has(KeepInput) ? Activation::Input : Activation::Gone;
     break;
   case OpKind::Offload:
-    missing(met == Activation::Host ? Rule::DuplicateOp : Rule::MissingActivation);
+    if (!unstarted.contains(indexOf(state)))
+      missing(met == Activation::Host ? Rule::DuplicateOp : Rule::MissingActivation);
     if (inFlight)
       state.activation = op.isStarted() ? Activation::Leaving : Activation::Host;
     break;
   case OpKind::Reload:
-    missing(met == Activation::Saved && state.reloaded ? Rule::DuplicateOp : Rule::MissingActivation);
+    if (!unstarted.contains(indexOf(state)))
+      missing(met == Activation::Saved && state.reloaded ? Rule::DuplicateOp : Rule::MissingActivation);
     if (inFlight)
       state.activation = op.isStarted() ? Activation::Coming : Activation::Saved;
     break;
@@ -144,11 +148,14 @@ template <bool hasMore> void Walker<hasMore>::transfer(OpId id, PairState &state
   if (op.isWait()) {
     if (met == moving || (met == from && !state.reloaded))
       state.activation = to;
-  } else if (met != from) {
-    refuse(id, state);
-  } else {
-    state.activation = op.isStarted() ? moving : to;
+    if (met == from)
+      unstarted.insert(indexOf(state));
+    return;
   }
+  if (met != from)
+    refuse(id, state);
+  else
+    state.activation = op.isStarted() ? moving : to;
   state.reloaded |= !isOffload;
 }
 

@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
+#include <utility>
 
 namespace sluice {
 
@@ -31,7 +32,11 @@ static bool isForEvaluation(const Op &op) {
 static void noteTraining(const VerifyContext &context, const std::vector<Fault> &all, Finding &finding) {
   constexpr size_t most = 4;
   std::vector<std::string> statements;
+  uint32_t site = ~0u;
   for (const Fault &fault : all) {
+    if (!context.program.siteOf.empty() &&
+        std::exchange(site, context.program.siteOf[fault.op]) == context.program.siteOf[fault.op])
+      continue;
     const OpKind kind = context.program.ops[fault.op].kind;
     const Span span = context.program.spanOf(fault.op);
     const std::string line = lineText(context, span, finding.span);
