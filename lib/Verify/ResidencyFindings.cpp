@@ -82,7 +82,7 @@ static const char *stateOf(const Fault &fault) {
   return "";
 }
 
-static void reportUnchanged(VerifyContext &context, const FaultGroup &group) {
+static void reportUnchanged(VerifyContext &context, const FaultGroup &group, const ResidencyWalk &walk) {
   const Fault &first = group.front();
   Finding &finding = report(context, group,
                             {{"op", opText(context, first.op)},
@@ -92,6 +92,16 @@ static void reportUnchanged(VerifyContext &context, const FaultGroup &group) {
     noteOp(context, finding, first.other,
            fmt::format("{} since {} here", first.cause == IsAbsent ? "absent" : "gathered",
                        opText(context, first.other)));
+  const auto more = llvm::count_if(walk.idle, [&](const Fault &fault) {
+    return fault.device == first.device && fault.stage == first.stage && fault.op != first.op;
+  });
+  if (more > 0)
+    finding.notes.push_back({fmt::format("{} of this stage on this device {} nothing either",
+                                         counted(static_cast<uint64_t>(more), "other op", "other ops"),
+                                         more == 1 ? "changes" : "change"),
+                             {},
+                             {},
+                             ""});
   noteOthers(context, group, false, finding);
   finding.fix.message = first.cause == IsAlwaysThere
                             ? fmt::format("delete it, or {} before the weights are used", unshardOf(first))
@@ -113,7 +123,7 @@ void verifyResidency(VerifyContext &context) {
     else if (first.rule == Rule::WeightsNotResident)
       reportAbsent(context, group, lackOf(walk, first));
     else
-      reportUnchanged(context, group);
+      reportUnchanged(context, group, walk);
   }
   blame(context, faults);
 }
