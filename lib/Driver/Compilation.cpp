@@ -2,6 +2,7 @@
 
 #include "Driver/Posted.h"
 #include "Elaborate/Costs.h"
+#include "Formats/SettingWords.h"
 #include "Passes/Tighten.h"
 #include "Syntax/Parse.h"
 
@@ -269,11 +270,8 @@ void Compilation::judge(Instance &instance, const CompileOptions &options, Depth
   // Cells hang under what runs them if they hang anywhere, so without a word that is assumed.
   const bool isCsv = instance.program.receivesWaitAtUse && !costs.hasChannelModel;
   if (const std::string transport = options.transport.empty() && isCsv ? "nccl" : options.transport;
-      !transport.empty()) {
-    costs.transport = transport;
-    costs.channels = channelRulesNamed(transport, costs.channels).value_or(costs.channels);
-    costs.hasChannelModel = true;
-  }
+      !transport.empty())
+    setTransport(costs, transport);
   instance.isCompiled = true;
   if (depth == Depth::Elaborate)
     return;

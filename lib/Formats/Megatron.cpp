@@ -216,7 +216,13 @@ std::optional<std::string> writeMegatron(const FormattedSchedule &schedule, std:
                                          std::string &error) {
   const Program &program = schedule.program;
   std::string out = "[\n";
-  unsigned overlaps = 0, steps = 0, communication = 0;
+  unsigned overlaps = 0, steps = 0, communication = 0, factors = 0;
+  if (!program.skips.empty()) {
+    error =
+        fmt::format("edge {} -> {} passes over a stage, and chunks hand their outputs to the next one alone",
+                    program.skips[0].from, program.skips[0].to);
+    return std::nullopt;
+  }
   if (program.stages % program.devices != 0) {
     error =
         fmt::format("{} stages are no whole number of chunks on {} devices", program.stages, program.devices);
@@ -227,10 +233,14 @@ std::optional<std::string> writeMegatron(const FormattedSchedule &schedule, std:
     out += " [";
     bool first = true;
     for (const Op &op : program.opsOf(d)) {
-      if (op.kind == OpKind::Zero || op.kind == OpKind::Reduce || op.kind == OpKind::Update) {
+      if (op.kind == OpKind::Zero || op.kind == OpKind::Reduce || op.kind == OpKind::Update ||
+          op.kind == OpKind::ReduceTied || op.kind == OpKind::Norm) {
         ++steps;
         continue;
       }
+      factors += op.hasFactor() || op.overwrites();
+      if (op.kind == OpKind::Scale)
+        continue;
       if (op.isCommunication()) {
         ++communication;
         continue;
@@ -251,7 +261,11 @@ std::optional<std::string> writeMegatron(const FormattedSchedule &schedule, std:
   if (overlaps > 0)
     lost.push_back(fmt::format("{} overlaps: their ops stand one after the other", overlaps));
   if (steps > 0)
-    lost.push_back(fmt::format("{} of zero, reduce and update: an order ends with the last backward", steps));
+    lost.push_back(fmt::format(
+        "{} of zero, reduce, reduce_tied, norm and update: an order ends with the last backward", steps));
+  if (factors > 0)
+    lost.push_back(fmt::format(
+        "{} of scale and overwrite: Megatron-LM scales the loss, and adds gradients up", factors));
   if (communication > 0)
     lost.push_back(fmt::format("{} sends and receives: Megatron-LM adds its own", communication));
   if (!schedule.costs.isDefault)

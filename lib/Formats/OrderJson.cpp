@@ -21,7 +21,15 @@ constexpr llvm::StringRef figureKeys[] = {"resim", "native", "peak_mem_units_Ma_
 
 /// Reads one op at the front of `rest`; on failure `rest` begins at what does not fit.
 bool readOp(llvm::StringRef &rest, Op &op) {
-  if (rest.consume_front("F"))
+  if (rest.consume_front("SEND_F"))
+    op.kind = OpKind::SendActivation;
+  else if (rest.consume_front("RECV_F"))
+    op.kind = OpKind::RecvActivation;
+  else if (rest.consume_front("SEND_B"))
+    op.kind = OpKind::SendGradient;
+  else if (rest.consume_front("RECV_B"))
+    op.kind = OpKind::RecvGradient;
+  else if (rest.consume_front("F"))
     op.kind = OpKind::Forward;
   else if (rest.consume_front("BW"))
     op.kind = OpKind::Backward;
@@ -43,6 +51,15 @@ bool readOp(llvm::StringRef &rest, Op &op) {
     return false;
   op.microbatch = static_cast<uint32_t>(microbatch);
   op.stage = static_cast<uint16_t>(stage);
+  return true;
+}
+
+/// Reads the bytes behind a send or receive, `:4096`; false, with `rest` at what does not fit.
+bool readBytes(llvm::StringRef &rest, int64_t &bytes) {
+  llvm::StringRef digits = rest.drop_front().take_while(llvm::isDigit);
+  if (!rest.starts_with(":") || digits.getAsInteger(10, bytes))
+    return false;
+  rest = rest.drop_front(1 + digits.size());
   return true;
 }
 
@@ -72,6 +89,10 @@ public:
       schedule.program.sequenceSplits = static_cast<uint32_t>(splits);
     if (!readCosts(schedule.program, schedule.costs))
       return std::nullopt;
+    schedule.program.payloads = std::move(payloads);
+    schedule.program.isExplicit = isExplicit;
+    if (isExplicit)
+      schedule.costs.communication = "explicit";
     schedule.source = describeSource();
     if (!fields.good)
       return std::nullopt;
@@ -106,26 +127,37 @@ private:
       return readOp(candidate, op) && candidate.empty();
     };
     std::string upper = cell.text.upper(), good = cell.text.take_front(at).str();
-    finding.fix.message = isOp(upper)  ? fmt::format("\"{}\"?", upper)
-                          : isOp(good) ? fmt::format("\"{}\"?", good)
-                                       : "F, B, W or BW, microbatch, @, stage: F3@1; or O[F3@1|BW1@1]";
+    finding.fix.message =
+        isOp(upper)  ? fmt::format("\"{}\"?", upper)
+        : isOp(good) ? fmt::format("\"{}\"?", good)
+                     : "F, B, W or BW, microbatch, @, stage: F3@1; or O[F3@1|BW1@1]; or SEND_F3@1:4096";
     fields.good = false;
+  }
+  void add(Row &row, const Op &op, Span place) {
+    row.add(op, place);
+    ++opCount;
   }
   void readCell(uint32_t device, size_t index, const JsonValue &cell) {
     Row &row = rows[device];
     llvm::StringRef rest = cell.text;
     Op op{OpKind::Forward};
     if (!rest.consume_front("O[")) {
-      if (!readOp(rest, op) || !rest.empty())
+      int64_t bytes = -1;
+      if (!readOp(rest, op) ||
+          (!rest.empty() && (!op.isCommunication() || !readBytes(rest, bytes) || !rest.empty())))
         return badCell(device, index, cell, rest);
-      return row.add(op, cell.span);
+      if (bytes >= 0)
+        payloads.push_back({opCount, bytes});
+      isExplicit |= op.isCommunication();
+      return add(row, op, cell.span);
     }
     unsigned members = 0;
     do {
-      if (!readOp(rest, op))
-        return badCell(device, index, cell, rest);
+      llvm::StringRef before = rest;
+      if (!readOp(rest, op) || op.isCommunication())
+        return badCell(device, index, cell, op.isCommunication() ? before : rest);
       op.flags = members++ == 0 ? OverlapFirst : OverlapFollower;
-      row.add(op, cell.span);
+      add(row, op, cell.span);
     } while (rest.consume_front("|"));
     if (!rest.consume_front("]") || !rest.empty() || members < 2)
       badCell(device, index, cell, rest);
@@ -271,6 +303,9 @@ private:
   JsonFields fields;
   std::vector<std::string> &lost;
   std::vector<Row> rows;
+  OpId opCount = 0;
+  std::vector<OpPayload> payloads;
+  bool isExplicit = false; // some cell sends or receives
 };
 
 } // namespace

@@ -7,6 +7,8 @@
 // backward, `W` the weight half, `BW` the whole; `O[F3@1|BW1@1]` runs both as one op. `cost` is what an op of
 // one stage takes, in ticks, `O` what an overlap takes; `comm` is added between devices. A stage that works
 // on several devices has the direction of its pipeline in the microbatch, so placement follows from the rows.
+// With cells such as `SEND_F3@1:4096` (the output of stage 1 for microbatch 3, 4096 bytes; RECV_F, SEND_B,
+// RECV_B likewise, bytes or none) communication is what is written; without any it is inferred.
 #pragma once
 
 #include "Formats/Format.h"

@@ -1,5 +1,6 @@
 #include "Formats/PrintFile.h"
 
+#include "Formats/SettingWords.h"
 #include "IR/Print.h"
 #include "Support/Quantity.h"
 
@@ -15,21 +16,37 @@ namespace {
 
 class Printer {
 public:
-  Printer(const FormattedSchedule &schedule, std::vector<std::string> &lost)
-      : program(schedule.program), costs(schedule.costs), source(schedule.source), lost(lost) {}
+  Printer(const Program &program, const CostModel &costs, llvm::StringRef source,
+          std::vector<std::string> &lost)
+      : program(program), costs(costs), source(source), lost(lost) {}
 
+  /// What verdicts on the programs alone depend on.
+  std::string terms() {
+    const bool isSaid = costs.asynchronous || llvm::any_of(trainingWords(), [&](const SettingWords &setting) {
+                          return setting.isSaid(costs);
+                        });
+    if (program.isExplicit)
+      block("cluster", [&] { channels(); });
+    if (isSaid)
+      block("training", [&] { training(); });
+    return out;
+  }
   std::string run() {
     llvm::SmallVector<llvm::StringRef> lines;
-    llvm::StringRef(source).split(lines, '\n', -1, /*KeepEmpty=*/false);
+    source.split(lines, '\n', -1, /*KeepEmpty=*/false);
     for (llvm::StringRef line : lines)
       out += "// " + comment(line) + "\n";
     if (!out.empty())
       out += "\n";
-    if (!costs.isDefault)
+    if (!costs.isDefault || !program.skips.empty() || !program.ties.empty())
       block("model", [&] { model(); });
     block("cluster", [&] { cluster(); });
     block("training", [&] { training(); });
-    std::string text = printSluice(program);
+    if (!program.payloads.empty())
+      lost.push_back(
+          fmt::format("sizes that {} sends and receives expect: a model says them once, as boundary",
+                      program.payloads.size()));
+    std::string text = printSchedule(program);
     if (costs.communication == "just_in_time" && !program.isExplicit)
       text.insert(text.find('\n') + 1, "  communication = inferred(just_in_time);\n");
     return out + text;
@@ -133,9 +150,33 @@ private:
     if (!same(costs.recompute, costs.forward))
       table("recompute", costs.recompute, shown);
     overlapped();
+    if (costs.isDefault) {
+      out += printStructure(program);
+      return;
+    }
     sizes();
     marked("random", costs.randomStage);
     marked("batch_norm", costs.batchNormStage);
+    for (size_t i = 0; i < program.skips.size(); ++i)
+      edge(program.skips[i], costs.skipBoundary[i]);
+    for (const TiedWeight &tied : program.ties)
+      out += fmt::format("  tied {} on {};\n", tied.name, fmt::join(tied.stages, ", "));
+  }
+  void edge(const SkipEdge &skip, const StageTable<int64_t> &boundary) {
+    std::string inner;
+    std::vector<int64_t> sizes;
+    bool isOfStage = true;
+    for (uint32_t m = 0; m < program.microbatches; ++m) {
+      sizes.push_back(boundary.at(0, m));
+      isOfStage = isOfStage && sizes.back() == costs.boundary.at(skip.from, m);
+    }
+    if (!isOfStage)
+      inner += llvm::all_equal(sizes) ? fmt::format(" boundary = {};", bytes(sizes[0]))
+                                      : fmt::format(" boundary(m) = {}[m];", list(sizes, bytes));
+    if (!skip.hasGradient)
+      inner += " no_gradient;";
+    out += fmt::format("  edge {} -> {}{}\n", skip.from, skip.to,
+                       inner.empty() ? ";" : fmt::format(" {{{} }}", inner));
   }
   void overlapped() {
     if (costs.overlapped.empty())
@@ -214,23 +255,41 @@ private:
     perDevice("reserved", costs.reserved);
     if (!costs.isDefault)
       link();
-    if (costs.transport.empty())
-      return;
-    static constexpr llvm::StringRef transports[] = {"nccl", "mpi", "gloo", "local"};
-    set(llvm::is_contained(transports, llvm::StringRef(costs.transport)) ? "transport" : "channel",
-        costs.transport);
+    channels();
+  }
+  void channels() {
+    if (!costs.transport.empty())
+      set(llvm::any_of(transports(), [&](const Transport &known) { return known.name == costs.transport; })
+              ? "transport"
+              : "channel",
+          costs.transport);
+    words(clusterWords());
+  }
+  void words(llvm::ArrayRef<SettingWords> settings) {
+    for (const SettingWords &setting : settings)
+      if (setting.isSaid(costs))
+        set(setting.name, setting.wordOf(costs).str());
   }
   /// Transfers as latencies of links, where they depend on nothing but the two devices.
   void link() {
     std::map<std::pair<uint32_t, uint32_t>, int64_t> latencies;
+    auto isOne = [&](uint32_t from, uint32_t to, int64_t time) {
+      return from == to || latencies.try_emplace({from, to}, time).first->second == time;
+    };
     bool good = everywhere([&](uint32_t s, uint32_t m) {
       if (s + 1 >= program.stages || program.deviceOf(s, m) == program.deviceOf(s + 1, m))
         return true;
       uint32_t here = program.deviceOf(s, m), there = program.deviceOf(s + 1, m);
       int64_t ahead = costs.activationTransfer.at(s, m), back = costs.gradientTransfer.at(s + 1, m);
-      return latencies.try_emplace({here, there}, ahead).first->second == ahead &&
-             latencies.try_emplace({there, here}, back).first->second == back;
+      return isOne(here, there, ahead) && isOne(there, here, back);
     });
+    for (size_t i = 0; i < program.skips.size() && good; ++i)
+      for (uint32_t m = 0; m < program.microbatches && good; ++m) {
+        const SkipEdge &skip = program.skips[i];
+        const uint32_t here = program.deviceOf(skip.from, m), there = program.deviceOf(skip.to, m);
+        good = isOne(here, there, costs.skipTransfer[i].at(0, m)) &&
+               (!skip.hasGradient || isOne(there, here, costs.skipTransfer[i].at(1, m)));
+      }
     if (!good) {
       lost.push_back("times of transfers: they depend on more than the two devices");
       return;
@@ -264,10 +323,11 @@ private:
     } else {
       set("samples(m)", list(costs.samples, plain) + (llvm::all_equal(costs.samples) ? "" : "[m]"));
     }
+    if (!costs.tokens.empty())
+      set("tokens(m)", list(costs.tokens, plain) + (llvm::all_equal(costs.tokens) ? "" : "[m]"));
     if (costs.replicas)
       set("replicas", plain(*costs.replicas));
-    if (costs.loss != CostModel().loss)
-      set("loss", costs.loss);
+    words(trainingWords());
     if (costs.asynchronous)
       set("semantics", costs.stalenessBound
                            ? fmt::format("asynchronous(staleness <= {})", *costs.stalenessBound)
@@ -278,15 +338,20 @@ private:
 
   const Program &program;
   const CostModel &costs;
-  const std::string &source;
+  llvm::StringRef source;
   std::vector<std::string> &lost;
   std::string out;
 };
 
 } // namespace
 
+std::string printTerms(const Program &program, const CostModel &costs) {
+  std::vector<std::string> lost;
+  return Printer(program, costs, "", lost).terms();
+}
+
 std::string printFile(const FormattedSchedule &schedule, std::vector<std::string> &lost) {
-  return Printer(schedule, lost).run();
+  return Printer(schedule.program, schedule.costs, schedule.source, lost).run();
 }
 
 } // namespace sluice

@@ -7,6 +7,11 @@
 
 namespace sluice {
 
+/// The blocks of a file whose words decide about a schedule as it stands: the training, where it asks for
+/// more than the mean over samples in one synchronous step, and what blocks, if communication is written.
+/// Empty where there are none.
+std::string printTerms(const Program &program, const CostModel &costs);
+
 /// `lost` receives what the language cannot say of the costs.
 std::string printFile(const FormattedSchedule &schedule, std::vector<std::string> &lost);
 

@@ -34,6 +34,10 @@ std::string refusal(const FormattedSchedule &schedule) {
         return fmt::format("stage {} has copies on devices {} and {}, and a row places a stage on its rank "
                            "for all microbatches",
                            s, devices[0], devices[1]);
+  if (!program.skips.empty())
+    return fmt::format(
+        "edge {} -> {} passes over a stage, and PyTorch hands an output to the next stage alone",
+        program.skips[0].from, program.skips[0].to);
   for (uint32_t d = 0; d < program.devices; ++d)
     if (std::ranges::none_of(program.opsOf(d), &Op::isUseful))
       return fmt::format("device {} computes nothing, and PyTorch takes no empty row", d);
@@ -50,10 +54,16 @@ public:
     if (op.isUseful()) {
       const bool keepsLess = op.kind == OpKind::Forward && (op.has(KeepInput) || op.has(KeepNothing));
       forwards += keepsLess;
+      factors += op.hasFactor();
+      overwrites += op.overwrites();
       return true;
     }
     if (op.isCommunication())
       groups += op.has(GroupFirst);
+    if (op.isWait()) {
+      ++waits;
+      return false;
+    }
     const bool isComms = op.isCommunication() || op.kind == OpKind::Unshard || op.kind == OpKind::Reshard ||
                          (op.kind == OpKind::Reduce && options.release >= firstWithReductions);
     if (isComms && options.communication)
@@ -70,6 +80,7 @@ public:
     say(forwards, "shortened activation", "PyTorch keeps what autograd saved");
     say(of(OpKind::Recompute), "recompute", "a CSV has none; wrap the stage in activation checkpointing");
     say(of(OpKind::Drop), "drop", "PyTorch frees an activation at its backward");
+    say(of(OpKind::Offload) + of(OpKind::Reload), "offload and reload", "a CSV has none");
     const uint64_t communication = of(OpKind::SendActivation) + of(OpKind::RecvActivation) +
                                    of(OpKind::SendGradient) + of(OpKind::RecvGradient);
     say(communication, "send and receive", "compute_only has none, PyTorch places its own");
@@ -81,7 +92,12 @@ public:
     say(of(OpKind::Reduce), "reduction",
         options.communication ? "REDUCE_GRAD is known from PyTorch 2.10 on; before, the last backward reduces"
                               : "compute_only has none, PyTorch reduces after a stage's last backward");
-    say(of(OpKind::Zero), "zeroing", "the training loop clears gradients");
+    say(waits, "wait",
+        "PyTorch starts each transfer where its cell stands and waits where the value is used");
+    say(of(OpKind::Zero) + overwrites, "zeroing", "the training loop clears gradients");
+    say(of(OpKind::Scale) + factors, "factor of gradients", "the training loop scales the loss");
+    say(of(OpKind::ReduceTied), "reduction of a tied weight", "a CSV has none");
+    say(of(OpKind::Norm), "norm", "the training loop clips gradients");
     say(of(OpKind::Update), "update", "the training loop steps the optimizer");
   }
 
@@ -90,7 +106,7 @@ private:
 
   const PytorchOptions &options;
   std::array<uint64_t, opKindCount> counts{};
-  uint64_t forwards = 0, groups = 0;
+  uint64_t forwards = 0, groups = 0, waits = 0, factors = 0, overwrites = 0;
 };
 
 /// The ops that have a cell. An overlap of which one op is left is no overlap any more.

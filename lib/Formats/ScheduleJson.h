@@ -24,6 +24,13 @@ struct CostTable {
 };
 llvm::ArrayRef<CostTable> timeTables();
 llvm::ArrayRef<CostTable> sizeTables();
+/// A table for each skip edge: one column of bytes, or two of times, its activation's and its gradient's.
+struct CostTables {
+  llvm::StringRef key;
+  std::vector<StageTable<int64_t>> CostModel::*tables;
+  uint32_t columns;
+};
+llvm::ArrayRef<CostTables> edgeTables();
 struct CostList {
   llvm::StringRef key;
   std::vector<int64_t> CostModel::*list;

@@ -1,5 +1,10 @@
 #include "Formats/ScheduleJson.h"
 
+#include "Formats/OpWords.h"
+#include "Formats/SettingWords.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
@@ -25,6 +30,11 @@ llvm::ArrayRef<CostTable> sizeTables() {
                                      {"boundary", &CostModel::boundary}};
   return tables;
 }
+llvm::ArrayRef<CostTables> edgeTables() {
+  static const CostTables tables[] = {{"skip_boundary", &CostModel::skipBoundary, 1},
+                                      {"skip_transfer", &CostModel::skipTransfer, 2}};
+  return tables;
+}
 llvm::ArrayRef<CostList> sizeLists() {
   static const CostList lists[] = {{"weights", &CostModel::weights},
                                    {"gradients", &CostModel::gradients},
@@ -39,7 +49,8 @@ class Writer {
 public:
   explicit Writer(const FormattedSchedule &schedule)
       : program(schedule.program), costs(schedule.costs), source(schedule.source),
-        versions(schedule.program.namedVersions) {}
+        versions(schedule.program.namedVersions), peers(schedule.program.peers),
+        payloads(schedule.program.payloads) {}
 
   std::string write() {
     out.reserve(program.size() * bytesOfOp);
@@ -56,6 +67,9 @@ public:
       line("versions", quoted(name(program.versions)));
     if (program.mostVersions > 0)
       line("most_versions", std::to_string(program.mostVersions));
+    if (program.isEvaluation)
+      line("phase", quoted("evaluation"));
+    structure();
     line("placement", table(program.placement));
     if (!program.buffers.empty())
       line("buffers", table(program.buffers));
@@ -91,7 +105,7 @@ private:
   }
   template <typename T> std::string row(const StageTable<T> &table, uint32_t row) {
     std::vector<std::string> values;
-    for (uint32_t s = 0; s < program.stages; ++s) {
+    for (uint32_t s = 0; s < table.stageCount(); ++s) {
       T value = table.inRow(row, s);
       bool none = std::is_same_v<T, uint32_t> && value == static_cast<T>(noDevice);
       values.push_back(none ? "null" : std::to_string(value));
@@ -117,24 +131,60 @@ private:
     return list(stages);
   }
 
+  /// Skip edges and tied weights.
+  void structure() {
+    std::vector<std::string> entries;
+    for (const SkipEdge &skip : program.skips)
+      entries.push_back(fmt::format("{{\"from\": {}, \"to\": {}{}}}", skip.from, skip.to,
+                                    skip.hasGradient ? "" : ", \"gradient\": false"));
+    if (!entries.empty())
+      line("edges", list(std::exchange(entries, {})));
+    for (const TiedWeight &tied : program.ties)
+      entries.push_back(
+          fmt::format("{{\"name\": {}, \"stages\": {}}}", quoted(tied.name), list(tied.stages)));
+    if (!entries.empty())
+      line("tied", list(entries));
+  }
+
   void op(OpId id) {
     const Op &op = program.ops[id];
     auto to = std::back_inserter(out);
+    const std::string_view kind = name(op.kind);
     if (op.hasMicrobatch())
-      fmt::format_to(to, "[\"{}\", {}, {}", std::string_view(name(op.kind)), op.stage, op.microbatch);
+      fmt::format_to(to, "[\"{}\", {}, {}", kind, op.stage, op.microbatch);
+    else if (op.kind == OpKind::ReduceTied)
+      fmt::format_to(to, "[\"{}\", {}", kind, quoted(program.ties[op.microbatch].name));
+    else if (op.kind == OpKind::Norm)
+      fmt::format_to(to, "[\"{}\"", kind);
+    else if (op.kind == OpKind::Scale)
+      fmt::format_to(to, "[\"{}\", {}, \"{}\"", kind, op.stage, program.factorOf(id).str());
     else
-      fmt::format_to(to, "[\"{}\", {}", std::string_view(name(op.kind)), op.stage);
-    if (op.has(KeepInput))
-      out += ", \"keep input\"";
-    if (op.has(KeepNothing))
-      out += ", \"keep nothing\"";
-    if (op.has(Replay))
-      out += ", \"replay\"";
-    if (!versions.empty() && versions.front().op == id) {
-      fmt::format_to(to, ", {{\"version\": {}}}", versions.front().version);
-      versions = versions.drop_front();
-    }
+      fmt::format_to(to, "[\"{}\", {}", kind, op.stage);
+    if (op.flags & ~memberFlags)
+      for (const OpWord &word : opWords())
+        if (word.isSaidBy(op))
+          fmt::format_to(to, ", \"{}\"", std::string_view(word.text));
+    values(id);
     out += "]";
+  }
+  /// What an op names: `{"to": 3, "bytes": 4096}`.
+  void values(OpId id) {
+    const Op &op = program.ops[id];
+    llvm::SmallVector<std::string, 2> named;
+    auto take = [&](auto &entries, auto &&text) {
+      if (entries.empty() || entries.front().op != id)
+        return;
+      named.push_back(text(entries.front()));
+      entries = entries.drop_front();
+    };
+    take(versions, [](const NamedVersion &of) { return fmt::format("\"version\": {}", of.version); });
+    take(peers,
+         [&](const OpPeer &of) { return fmt::format("\"{}\": {}", op.isSend() ? "to" : "from", of.stage); });
+    take(payloads, [](const OpPayload &of) { return fmt::format("\"bytes\": {}", of.bytes); });
+    if (op.hasFactor() && op.kind != OpKind::Scale)
+      named.push_back(fmt::format("\"scale\": \"{}\"", program.factorOf(id).str()));
+    if (!named.empty())
+      fmt::format_to(std::back_inserter(out), ", {{{}}}", fmt::join(named, ", "));
   }
   void programs() {
     line("programs", "[");
@@ -179,6 +229,13 @@ private:
         line(entry.key, table(costs.*entry.table));
       for (const CostList &entry : sizeLists())
         line(entry.key, list(costs.*entry.list));
+      for (const CostTables &entry : edgeTables()) {
+        std::vector<std::string> tables;
+        for (const StageTable<int64_t> &values : costs.*entry.tables)
+          tables.push_back(table(values));
+        if (!tables.empty())
+          line(entry.key, list(tables));
+      }
       if (!costs.randomStage.empty())
         line("random", stagesOf(costs.randomStage));
       if (!costs.batchNormStage.empty())
@@ -190,7 +247,9 @@ private:
     });
   }
   void cluster() {
-    if (costs.memoryLimit.empty() && costs.reserved.empty() && costs.transport.empty())
+    const bool hasWords =
+        llvm::any_of(clusterWords(), [&](const SettingWords &setting) { return setting.isSaid(costs); });
+    if (costs.memoryLimit.empty() && costs.reserved.empty() && costs.transport.empty() && !hasWords)
       return;
     object("cluster", [&] {
       if (!costs.memoryLimit.empty())
@@ -199,6 +258,7 @@ private:
         line("reserved", list(costs.reserved));
       if (!costs.transport.empty())
         line("transport", quoted(costs.transport));
+      words(clusterWords());
     });
   }
   void training() {
@@ -209,7 +269,11 @@ private:
         line("batch", std::to_string(*costs.batch));
       if (costs.replicas)
         line("replicas", std::to_string(*costs.replicas));
-      line("loss", quoted(costs.loss));
+      if (!costs.tokens.empty())
+        line("tokens", list(costs.tokens));
+      if (costs.loss == CostModel().loss)
+        line("loss", quoted(costs.loss)); // said in any case
+      words(trainingWords());
       if (costs.asynchronous)
         line("semantics", quoted("asynchronous"));
       if (costs.stalenessBound)
@@ -217,10 +281,18 @@ private:
     });
   }
 
+  void words(llvm::ArrayRef<SettingWords> settings) {
+    for (const SettingWords &setting : settings)
+      if (setting.isSaid(costs))
+        line(setting.name, quoted(setting.wordOf(costs)));
+  }
+
   const Program &program;
   const CostModel &costs;
   const std::string &source;
-  llvm::ArrayRef<NamedVersion> versions; // of ops to come
+  llvm::ArrayRef<NamedVersion> versions; // of ops to come, as what follows
+  llvm::ArrayRef<OpPeer> peers;
+  llvm::ArrayRef<OpPayload> payloads;
   /// `["backward", 63, 16383], ` and some more.
   static constexpr size_t bytesOfOp = 32;
 

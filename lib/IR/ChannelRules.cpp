@@ -26,7 +26,7 @@ llvm::ArrayRef<Transport> transports() {
   // what completes then completes with every MPI.
   static const Transport known[] = {
       {"nccl", "batched point-to-point calls on one communicator", {.depth = 0, .deviceService = true}},
-      {"mpi", "MPI_Ssend: a send ends with its receive", {.depth = 0}},
+      {"mpi", "sends as MPI_Ssend", {.depth = 0}},
       {"gloo", "buffered sends", {}},
       {"local", "buffered sends between threads", {}},
   };

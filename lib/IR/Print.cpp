@@ -10,6 +10,7 @@
 
 namespace sluice {
 
+/// But for the version.
 static std::string suffixes(const Program &program, OpId id) {
   const Op &op = program.ops[id];
   std::string text;
@@ -58,6 +59,15 @@ static std::string contributionEdge(const Op &op, OpId id, Contributions &before
   before.count += op.contributes();
   if (op.kind == OpKind::Reduce)
     before.reduction = id;
+  return text;
+}
+
+std::string written(const Program &program, OpId id) {
+  std::string text = str(program, id) + suffixes(program, id);
+  auto named = std::lower_bound(program.namedVersions.begin(), program.namedVersions.end(), id,
+                                [](const NamedVersion &version, OpId op) { return version.op < op; });
+  if (named != program.namedVersions.end() && named->op == id)
+    text += fmt::format(" using version {}", named->version);
   return text;
 }
 
@@ -157,7 +167,25 @@ static void printSettings(const Program &program, std::string &out) {
   printBuffers(program, out);
 }
 
+std::string printStructure(const Program &program) {
+  std::string out;
+  for (const SkipEdge &skip : program.skips)
+    out +=
+        fmt::format("  edge {} -> {}{}\n", skip.from, skip.to, skip.hasGradient ? ";" : " { no_gradient; }");
+  for (const TiedWeight &tied : program.ties)
+    out += fmt::format("  tied {} on {};\n", tied.name, fmt::join(tied.stages, ", "));
+  return out;
+}
+
 std::string printSluice(const Program &program) {
+  const std::string structure = printStructure(program);
+  if (structure.empty())
+    return printSchedule(program);
+  return fmt::format("model {{\n  forward = 1;\n  backward_input = 1;\n  backward_weight = 1;\n{}}}\n\n{}",
+                     structure, printSchedule(program));
+}
+
+std::string printSchedule(const Program &program) {
   std::string out = fmt::format("schedule {} {{\n", program.name);
   printSettings(program, out);
   VersionSuffixes versions(program);

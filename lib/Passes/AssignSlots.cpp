@@ -2,6 +2,9 @@
 
 #include "Passes/InferCommunication.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
 #include <cassert>
 #include <deque>
 #include <numeric>
@@ -267,37 +270,97 @@ runtime::Uses usesOf(const Program &program) {
 
 } // namespace
 
-std::vector<LossFactor> lossFactors(const Program &program, const CostModel &costs) {
-  const auto count = static_cast<int64_t>(program.wholeMicrobatches());
+/// The sum of `counts` over all replicas, or as many as there are microbatches; nothing beyond 64 bits.
+static std::optional<int64_t> total(const Program &program, const CostModel &costs,
+                                    const std::vector<int64_t> &counts) {
   const int64_t replicas = costs.replicas.value_or(1);
-  auto samples = [&](int64_t m) { return costs.samples.empty() ? 1 : costs.samples[static_cast<size_t>(m)]; };
-  int64_t batch = 0;
-  for (int64_t m = 0; m < count; ++m)
-    batch += samples(m) * replicas;
+  int64_t sum = 0, all = 0;
+  for (uint32_t m = 0; m < program.wholeMicrobatches(); ++m)
+    if (__builtin_add_overflow(sum, counts.empty() ? 1 : counts[m], &sum))
+      return std::nullopt;
+  return __builtin_mul_overflow(sum, replicas, &all) ? std::nullopt : std::optional(all);
+}
+
+std::vector<LossFactor> lossFactors(const Program &program, const CostModel &costs) {
+  const bool overTokens = costs.loss == "mean over tokens";
+  const std::vector<int64_t> &counts = overTokens ? costs.tokens : costs.samples;
+  const int64_t all = std::max<int64_t>(total(program, costs, counts).value_or(1), 1);
+  const int64_t microbatches = program.wholeMicrobatches() * costs.replicas.value_or(1);
   std::vector<LossFactor> factors;
   for (uint32_t unit = 0; unit < program.microbatches; ++unit) {
-    const int64_t m = unit / program.sequenceSplits; // splits carry the factor of their microbatch
+    const uint32_t m = unit / program.sequenceSplits; // splits carry the factor of their microbatch
+    const int64_t count = counts.empty() ? 1 : counts[m];
+    // Of the mean over its samples (tokens), or of the sum: the gradient of that counts for each of them.
+    const int64_t own = costs.microbatchLossIsSum ? 1 : count;
     if (costs.loss == "sum")
-      factors.push_back({samples(m), 1});
+      factors.push_back({own, 1});
     else if (costs.loss == "mean over microbatches")
-      factors.push_back({1, count * replicas});
+      factors.push_back(
+          {1, costs.microbatchLossIsSum ? microbatches * std::max<int64_t>(count, 1) : microbatches});
     else
-      factors.push_back({samples(m), batch});
+      factors.push_back({own, all});
   }
   return factors;
 }
 
-llvm::StringRef unknownToExecutors(const Program &program, const CostModel &costs) {
+/// What of one op an executor does not know yet; empty: it knows it.
+static llvm::StringRef unknownOp(const Op &op) {
+  if (op.isCommunication() || op.kind == OpKind::Unshard || op.kind == OpKind::Reshard)
+    return "an executor with written sends, receives, unshard or reshard";
+  if (op.isStarted() || op.isWait())
+    return "an executor that starts an op and waits for it later";
+  if (op.hasFactor())
+    return "an executor that scales gradients, where a schedule says `scale`";
+  if (op.overwrites())
+    return "an executor whose backwards overwrite the gradients of the step before";
+  switch (op.kind) {
+  case OpKind::Offload:
+  case OpKind::Reload:
+    return "an executor that moves activations to the host and back";
+  case OpKind::ReduceTied:
+    return "an executor that reduces tied weights";
+  case OpKind::Norm:
+    return "an executor that takes the norm of gradients";
+  default:
+    return "";
+  }
+}
+
+/// What of the training an executor does not know yet.
+static llvm::StringRef unknownTraining(const Program &program, const CostModel &costs) {
   if (costs.asynchronous)
     return "an executor with asynchronous semantics, which keeps versions of weights";
+  if (costs.scaling != TrainingTerms::Scaling::Loss)
+    return "an executor that scales anything but the loss of each microbatch (`scale`)";
+  if (costs.reductionIsMean)
+    return "an executor whose reductions take the mean (`reduction`)";
+  if (costs.isSharded || costs.isCopied)
+    return "an executor whose reductions leave shards or copies (`reduced`)";
+  if (costs.keepsContributions)
+    return "an executor that keeps contributions apart (`contributions`)";
+  if (costs.reshardsAfterReduce)
+    return "an executor whose reductions drop the gathered weights (`after_reduce`)";
+  const bool overTokens = costs.loss == "mean over tokens";
+  if (!total(program, costs, overTokens ? costs.tokens : costs.samples))
+    return "an executor with more than 2^63 samples or tokens in a step";
+  return "";
+}
+
+llvm::StringRef unknownToExecutors(const Program &program, const CostModel &costs) {
+  if (llvm::StringRef training = unknownTraining(program, costs); !training.empty())
+    return training;
   if (program.sequenceSplits > 1)
     return "an executor with sequence splits, which hands what a stage keeps from one split to the next";
   if (!program.buffers.empty())
     return "an executor with the buffers that a schedule declares";
-  const bool isPlain = llvm::none_of(program.ops, [](const Op &op) {
-    return op.isCommunication() || op.kind == OpKind::Unshard || op.kind == OpKind::Reshard;
-  });
-  return isPlain ? "" : "an executor with written sends, receives, unshard or reshard";
+  if (!program.skips.empty())
+    return "an executor with edges that pass over a stage";
+  if (llvm::any_of(program.ties, [](const TiedWeight &tied) { return tied.stages.size() > 1; }))
+    return "an executor with tied weights, which several stages share";
+  for (const Op &op : program.ops)
+    if (llvm::StringRef what = unknownOp(op); !what.empty())
+      return what;
+  return "";
 }
 
 std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs) {

@@ -24,7 +24,7 @@ struct DeviceTable {
   uint32_t boundaries = 0, saveds = 0, pendings = 0;
 };
 
-/// A fraction samples(m) / batch, kept apart so that it can be printed exactly.
+/// A fraction such as samples(m) / batch, kept apart so that it can be printed exactly.
 struct LossFactor {
   int64_t numerator = 1, denominator = 1;
   double value() const { return static_cast<double>(numerator) / static_cast<double>(denominator); }
@@ -48,8 +48,10 @@ llvm::StringRef unknownToExecutors(const Program &program, const CostModel &cost
 /// know.
 std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs);
 
-/// What the mean loss of each microbatch counts in the loss of the step: samples(m) / batch under `mean over
-/// samples`, 1 / (M replicas) under `mean over microbatches`, samples(m) under `sum`.
+/// What the loss of each microbatch, its mean over samples (tokens) unless `microbatch_loss` is their sum,
+/// counts in the loss of the step. With R replicas and n samples or tokens of microbatch m, of N in all: n /
+/// (R N) under `mean over samples` and `mean over tokens`, 1 / (R M) under `mean over microbatches`, n under
+/// `sum`; of a sum, each divided by n.
 std::vector<LossFactor> lossFactors(const Program &program, const CostModel &costs);
 
 } // namespace sluice

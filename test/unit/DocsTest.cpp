@@ -2,6 +2,8 @@
 // or says `// error` in its first line and gets one. A block marked `sluice-fragment` is not run.
 #include "Documents.h"
 
+#include "Emit/TransportTable.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -38,6 +40,10 @@ TEST(Docs, ExamplesAreCleanUnlessTheySayOtherwise) {
         EXPECT_TRUE(checked.findings.empty()) << checked.output;
     }
   EXPECT_GE(examples, 12u) << "the guides have lost their examples";
+}
+
+TEST(Docs, TransportsAreThoseOfExplain) {
+  EXPECT_NE(readDocument("language.md").find(transportTable()), std::string::npos) << transportTable();
 }
 
 } // namespace sluice::test

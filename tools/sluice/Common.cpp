@@ -28,7 +28,9 @@ cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of thi
                                   cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand),
                                   cl::sub(diffCommand));
 cl::opt<std::string>
-    transportName("transport", cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local"),
+    transportName("transport",
+                  cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local, rendezvous, "
+                           "unbounded, eager(2)"),
                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
                   cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand));
 cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
@@ -150,10 +152,14 @@ bool checkNames(const Compilation &compilation, llvm::ArrayRef<Setting> settings
 }
 
 ExitCode checkTransport(const CompileOptions &options) {
-  static constexpr llvm::StringRef transports[] = {"", "nccl", "mpi", "gloo", "local"};
-  if (llvm::is_contained(transports, llvm::StringRef(options.transport)))
+  if (options.transport.empty() || channelRulesNamed(options.transport))
     return Clean;
-  return usageError("--transport " + options.transport + ": one of nccl, mpi, gloo, local");
+  std::vector<llvm::StringRef> names;
+  for (const Transport &transport : transports())
+    names.push_back(transport.name);
+  return usageError(
+      "--transport " + options.transport + ": one of " + llvm::join(names, ", ") +
+      ", rendezvous, unbounded, eager(2); `sluice explain transport` says what each stands for");
 }
 
 ExitCode Session::open(const std::string &path) {

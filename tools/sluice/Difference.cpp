@@ -1,6 +1,8 @@
 #include "Difference.h"
 
 #include "Emit/Chart.h"
+#include "Formats/SettingWords.h"
+#include "IR/Print.h"
 #include "Support/Quantity.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -43,6 +45,35 @@ static FigureChange changeOf(const FigureInfo &figure, const Instance &before, c
   return change;
 }
 
+/// Equal down to what they name. A tied weight has its number in the op, and another name may have that.
+static bool isSameOp(const Program &a, OpId left, const Program &b, OpId right) {
+  const Op &op = a.ops[left];
+  if (op != b.ops[right])
+    return false;
+  const bool namesMore =
+      op.hasFactor() || op.namesPeer() || op.kind == OpKind::ReduceTied ||
+      (op.kind == OpKind::Forward && !(a.namedVersions.empty() && b.namedVersions.empty()));
+  return !namesMore || written(a, left) == written(b, right);
+}
+
+/// Settings of the training and of what blocks that are not the same: `scale = loss | scale = program`.
+static std::vector<std::string> settingChanges(const CostModel &before, const CostModel &after) {
+  std::vector<std::string> changes;
+  auto add = [&](llvm::StringRef name, llvm::StringRef old, llvm::StringRef now) {
+    auto said = [&](llvm::StringRef word) {
+      return word.empty() ? name.str() + " not given" : fmt::format("{} = {}", name.str(), word.str());
+    };
+    if (old != now)
+      changes.push_back(said(old) + " | " + said(now));
+  };
+  for (const SettingWords &setting : trainingWords())
+    add(setting.name, setting.wordOf(before), setting.wordOf(after));
+  add("transport or channel", before.transport, after.transport);
+  for (const SettingWords &setting : clusterWords())
+    add(setting.name, setting.wordOf(before), setting.wordOf(after));
+  return changes;
+}
+
 Difference compare(const Instance &before, const Instance &after) {
   Difference difference;
   difference.before = &before;
@@ -51,12 +82,16 @@ Difference compare(const Instance &before, const Instance &after) {
   for (uint32_t device = 0; device < std::max(a.devices, b.devices); ++device) {
     llvm::ArrayRef<Op> left = device < a.devices ? a.opsOf(device) : llvm::ArrayRef<Op>();
     llvm::ArrayRef<Op> right = device < b.devices ? b.opsOf(device) : llvm::ArrayRef<Op>();
-    auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin(), right.end());
-    if (l == left.end() && r == right.end())
+    const auto shorter = static_cast<uint32_t>(std::min(left.size(), right.size()));
+    uint32_t position = 0;
+    while (position < shorter &&
+           isSameOp(a, a.deviceBegin[device] + position, b, b.deviceBegin[device] + position))
+      ++position;
+    if (position == left.size() && position == right.size())
       continue;
-    const auto position = static_cast<uint32_t>(l - left.begin());
-    difference.ops.push_back({device, position, l == left.end() ? noOp : a.deviceBegin[device] + position,
-                              r == right.end() ? noOp : b.deviceBegin[device] + position});
+    difference.ops.push_back({device, position,
+                              position == left.size() ? noOp : a.deviceBegin[device] + position,
+                              position == right.size() ? noOp : b.deviceBegin[device] + position});
   }
   difference.hasOtherSettings = difference.ops.empty() && !equal(a, b);
   if (before.figures && after.figures)
@@ -83,7 +118,7 @@ static std::string opAt(const Program &program, OpId op, const SourceManager &so
   if (op == noOp)
     return "nothing more";
   std::string place = placeOf(program, op, sources);
-  return str(program.ops[op]) + (place.empty() ? "" : " at " + place);
+  return written(program, op) + (place.empty() ? "" : " at " + place);
 }
 
 static std::string valueText(const FigureChange &change, const std::optional<Rational> &value,
@@ -129,9 +164,13 @@ std::string differenceText(const Difference &difference, const SourceManager &ol
     if (difference.ops.size() > mostDevices)
       out += fmt::format("  ... and {} more devices\n", difference.ops.size() - mostDevices);
     if (difference.hasOtherSettings)
-      out += "  the same ops on every device, but other versions, buffers, splits or placement\n";
+      out += "  the same ops on every device, but other versions, buffers, splits, edges, tied weights, "
+             "phase or "
+             "placement\n";
     else if (difference.ops.empty())
       out += "  the same ops on every device\n";
+    for (const std::string &change : settingChanges(before.costs, after.costs))
+      out += "  " + change + "\n";
     out += "\n";
   }
   if (difference.figures.empty())
@@ -171,7 +210,7 @@ static void writeOp(llvm::json::OStream &json, const char *key, const Program &p
     json.value(nullptr);
   else
     json.object([&] {
-      json.attribute("op", str(program.ops[op]));
+      json.attribute("op", written(program, op));
       if (program.spanOf(op).isValid()) {
         Location place = sources.locate(program.spanOf(op).begin);
         json.attribute("file", place.file);
@@ -231,6 +270,10 @@ std::string differenceJson(llvm::ArrayRef<Difference> differences, const SourceM
                 writeOp(json, "old", before.program, op.before, oldSources);
                 writeOp(json, "new", after.program, op.after, newSources);
               });
+          });
+          json.attributeArray("settings", [&] {
+            for (const std::string &change : settingChanges(before.costs, after.costs))
+              json.value(change);
           });
           json.attributeObject("figures", [&] {
             for (const FigureChange &change : difference.figures)

@@ -1,13 +1,12 @@
 // sluice dump: what the compiler sees.
 #include "Common.h"
 
+#include "Formats/PrintFile.h"
 #include "IR/Print.h"
 #include "Passes/LowerCommunication.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <fmt/format.h>
 
 namespace sluice::tool {
 
@@ -30,12 +29,11 @@ static bool lower(Instance &instance) {
   return program.has_value();
 }
 
-/// Asynchronous semantics belong to the file, and without them a dumped schedule would be another one.
-static std::string semanticsText(const CostModel &costs, bool isFirst) {
-  if (!costs.asynchronous || !isFirst)
-    return "";
-  std::string bound = costs.stalenessBound ? fmt::format("(staleness <= {})", *costs.stalenessBound) : "";
-  return fmt::format("training {{ semantics = asynchronous{}; }}\n\n", bound);
+/// What belongs to the file, and without which a dumped schedule would be another one, stands before the
+/// first.
+static std::string scheduleText(const Instance &instance, bool isFirst) {
+  return isFirst ? printTerms(instance.program, instance.costs) + printSluice(instance.program)
+                 : printSchedule(instance.program);
 }
 
 ExitCode runDump() {
@@ -71,8 +69,7 @@ ExitCode runDump() {
                               return;
                             }
                             if (arguments[0] == "sluice")
-                              return print(semanticsText(instance.costs, isFirst) +
-                                           printSluice(instance.program));
+                              return print(scheduleText(instance, isFirst));
                             ProgramIndex index(instance.program);
                             print(printIr(instance.program, index, &session.sources));
                           });

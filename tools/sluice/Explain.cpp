@@ -1,4 +1,5 @@
-// sluice explain: what a rule means.
+// sluice explain: what a rule means, or what the transports stand for.
+#include "Emit/TransportTable.h"
 #include "Support/RulePages.h"
 
 #include "Common.h"
@@ -10,7 +11,7 @@ namespace sluice::tool {
 
 namespace cl = llvm::cl;
 
-static cl::opt<std::string> ruleName(cl::Positional, cl::desc("[RULE]"), cl::sub(explainCommand));
+static cl::opt<std::string> ruleName(cl::Positional, cl::desc("[RULE|transport]"), cl::sub(explainCommand));
 static cl::opt<bool> markdown("markdown", cl::desc("Print the index of all rules with links to their pages"),
                               cl::sub(explainCommand));
 
@@ -31,9 +32,15 @@ ExitCode runExplain() {
     listRules();
     return Clean;
   }
+  if (ruleName == "transport") {
+    print(transportTable());
+    return Clean;
+  }
   const RuleInfo *rule = findRule(ruleName);
   if (!rule)
-    return usageError("there is no rule \"" + ruleName + "\": `sluice explain` lists them");
+    return usageError(
+        "there is no rule \"" + ruleName +
+        "\": `sluice explain` lists them; `sluice explain transport` says what blocks under which transport");
   const RulePage *page = findPage(*rule);
   assert(page && "every rule has a page");
   print(page->text);

@@ -4,6 +4,7 @@
 #include "Formats/Format.h"
 #include "Formats/PytorchCsv.h"
 #include "Formats/ScheduleJson.h"
+#include "Formats/SettingWords.h"
 #include "Support/Words.h"
 #include "Verify/Verify.h"
 
@@ -99,7 +100,8 @@ void printLost(llvm::ArrayRef<std::string> lost) {
 }
 
 /// What rows of cells leave out in every format: buffers, and where stages stand that no cell names.
-static void sayLostByRows(const Program &program, std::vector<std::string> &lost) {
+static void sayLostByRows(const FormattedSchedule &schedule, std::vector<std::string> &lost) {
+  const Program &program = schedule.program;
   std::vector<bool> isNamed(program.stages);
   for (const Op &op : program.ops)
     if (op.isUseful())
@@ -110,6 +112,15 @@ static void sayLostByRows(const Program &program, std::vector<std::string> &lost
       unnamed.push_back(s);
   if (!program.buffers.empty())
     lost.push_back("declared buffers");
+  if (!program.ties.empty())
+    lost.push_back(counted(program.ties.size(), "tied weight", "tied weights") +
+                   ": the model that runs the order has to share and reduce them");
+  if (program.isEvaluation)
+    lost.push_back("phase = evaluation: rows of forwards are read as a training step without backwards");
+  for (const SettingWords &setting : trainingWords())
+    if (setting.isSaid(schedule.costs))
+      lost.push_back(setting.name.str() + " = " + setting.wordOf(schedule.costs).str() +
+                     ": the training script says it");
   if (!unnamed.empty())
     lost.push_back(listed("stage", "stages", unnamed) + (unnamed.size() == 1
                                                              ? " and its place: no cell names it"
@@ -169,7 +180,7 @@ ExitCode runExport() {
     llvm::errs() << "sluice: warning: the schedule has errors, and is exported with them: sluice check "
                  << arguments[1] << '\n';
   if (format->write != writeJson)
-    sayLostByRows(schedule->program, lost);
+    sayLostByRows(*schedule, lost);
   if (expectations > 0)
     lost.push_back(counted(expectations, "expectation", "expectations") +
                    ": they stay with the schedule file");
