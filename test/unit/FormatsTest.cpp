@@ -7,6 +7,8 @@
 #include "Formats/PrintFile.h"
 #include "Formats/Rows.h"
 #include "Formats/ScheduleJson.h"
+#include "Formats/SettingWords.h"
+#include "RandomDecorations.h"
 #include "Schedules.h"
 #include "Std/LibraryText.h"
 
@@ -70,7 +72,19 @@ void expectJsonRoundTrip(const FormattedSchedule &schedule) {
   auto again = readBack(readJson, text);
   ASSERT_TRUE(again);
   EXPECT_TRUE(equal(schedule.program, again->program)) << text;
+  expectEqualTerms(schedule.costs, again->costs);
   EXPECT_EQ(text, json(*again));
+}
+
+/// Settings whose value is a word, and what blocks.
+void expectEqualTerms(const CostModel &a, const CostModel &b) {
+  for (llvm::ArrayRef<SettingWords> table : {trainingWords(), clusterWords()})
+    for (const SettingWords &setting : table)
+      EXPECT_EQ(setting.wordOf(a).str(), setting.wordOf(b).str()) << setting.name.str();
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.transport, b.transport);
+  EXPECT_TRUE(a.channels == b.channels);
+  EXPECT_EQ(a.hasChannelModel, b.hasChannelModel);
 }
 
 /// Times as numbers of ticks or nanoseconds: two files may count in different units.
@@ -105,7 +119,7 @@ void expectFileRoundTrip(const FormattedSchedule &schedule) {
   EXPECT_EQ(schedule.costs.batch, again[0].costs.batch);
   EXPECT_EQ(schedule.costs.replicas, again[0].costs.replicas);
   EXPECT_EQ(schedule.costs.memoryLimit, again[0].costs.memoryLimit);
-  EXPECT_EQ(schedule.costs.transport, again[0].costs.transport);
+  expectEqualTerms(schedule.costs, again[0].costs);
   EXPECT_EQ(schedule.costs.communication, again[0].costs.communication);
   EXPECT_EQ(schedule.costs.notCounted, again[0].costs.notCounted);
   for (const CostTable &entry : sizeTables())
@@ -116,7 +130,32 @@ void expectFileRoundTrip(const FormattedSchedule &schedule) {
             << text;
   for (const CostList &entry : sizeLists())
     EXPECT_EQ(schedule.costs.*entry.list, again[0].costs.*entry.list) << entry.key.str();
+  for (size_t i = 0; i < schedule.program.skips.size() && !schedule.costs.isDefault; ++i)
+    for (uint32_t m = 0; m < schedule.program.microbatches; ++m) {
+      EXPECT_EQ(schedule.costs.skipBoundary[i].at(0, m), again[0].costs.skipBoundary[i].at(0, m)) << text;
+      for (uint32_t way : {0, 1})
+        EXPECT_EQ(multiply(schedule.costs.skipTransfer[i].at(way, m), schedule.costs.unit),
+                  multiply(again[0].costs.skipTransfer[i].at(way, m), again[0].costs.unit))
+            << text;
+    }
   expectEqualTimes(schedule, again[0], text);
+}
+
+/// The time of all transfers, over skip edges too, where neighbours on two devices have one.
+void setSkipLatency(FormattedSchedule &schedule) {
+  int64_t latency = 0;
+  for (int64_t time : schedule.costs.activationTransfer.all())
+    latency = std::max(latency, time);
+  for (size_t i = 0; i < schedule.program.skips.size(); ++i) {
+    const SkipEdge &skip = schedule.program.skips[i];
+    StageTable<int64_t> times;
+    for (uint32_t m = 0; m < schedule.program.microbatches; ++m) {
+      const bool crosses = schedule.program.deviceOf(skip.from, m) != schedule.program.deviceOf(skip.to, m);
+      times.addMicrobatch({crosses ? latency : 0, crosses && skip.hasGradient ? latency : 0});
+    }
+    times.finish();
+    schedule.costs.skipTransfer[i] = times;
+  }
 }
 
 /// The library at the defaults and, where a schedule has these parameters, at several sizes.
@@ -158,7 +197,8 @@ cluster {
   memory(d) = (d + 1) * 1 GiB; reserved = 1 MiB; transport = nccl;
   link(a, b) { latency = a == 0 ? 5 us : 0; bandwidth = a < b ? 50 GB/s : 25 GB/s; }
 }
-training { microbatches = 4; batch = 28; samples(m) = m < 2 ? 4 : 3; replicas = 2; loss = mean over microbatches; }
+training { scale = accumulator; reduced = sharded copied; after_reduce = resharded; microbatch_loss = sum;
+  microbatches = 4; batch = 28; samples(m) = m < 2 ? 4 : 3; replicas = 2; loss = mean over microbatches; }
 schedule main {
   communication = inferred(just_in_time);
   place s on s;
@@ -187,6 +227,26 @@ TEST(ScheduleJson, KeepsRandomSchedulesAndCosts) {
     FormattedSchedule schedule;
     schedule.program = random.build();
     schedule.costs = random.costs(schedule.program);
+    expectJsonRoundTrip(schedule);
+    if (HasFailure())
+      return;
+  }
+}
+
+TEST(ScheduleJson, KeepsRandomSchedulesWithEverything) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    test::RandomSchedule random(seed);
+    FormattedSchedule schedule;
+    Program plain = random.build();
+    schedule.program = test::decorated(plain, seed);
+    schedule.costs = random.costs(plain);
+    test::decorateCosts(schedule.program, schedule.costs, seed);
+    if (schedule.program.isExplicit)
+      schedule.costs.communication = "explicit";
+    for (OpId id = 0; id < schedule.program.size(); ++id)
+      if (schedule.program.ops[id].isCommunication() && id % 2 == 0)
+        schedule.program.payloads.push_back({id, id * 100});
     expectJsonRoundTrip(schedule);
     if (HasFailure())
       return;
@@ -238,6 +298,36 @@ TEST(PrintFile, KeepsRandomSchedulesAndCosts) {
       return;
   }
   EXPECT_GT(tried, 40u);
+}
+
+TEST(PrintFile, KeepsRandomSchedulesWithEverything) {
+  unsigned tried = 0;
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    test::RandomSchedule random(seed);
+    FormattedSchedule schedule;
+    Program plain = random.build();
+    bool isNamed = true; // a device that holds no stage has no text
+    for (uint32_t d = 0; d < plain.devices; ++d)
+      isNamed = isNamed && !plain.stagesOn(d).empty();
+    if (!isNamed)
+      continue;
+    schedule.program = test::decorated(plain, seed);
+    schedule.costs = random.costs(plain);
+    schedule.costs.overlapped.clear();
+    if (seed % 2 == 0)
+      test::setTransfers(plain, schedule.costs, 0);
+    test::decorateCosts(schedule.program, schedule.costs, seed);
+    if (seed % 2 == 1)
+      setSkipLatency(schedule);
+    if (schedule.program.isExplicit)
+      schedule.costs.communication = "explicit";
+    ++tried;
+    expectFileRoundTrip(schedule);
+    if (HasFailure())
+      return;
+  }
+  EXPECT_GT(tried, 80u);
 }
 
 TEST(PrintFile, SaysWhatTheLanguageCannotSay) {
@@ -365,7 +455,26 @@ TEST(OrderJson, PlacesWhatIsMissingByTheOthers) {
   EXPECT_EQ(schedule->program.deviceOf(0, 2), 0u); // nothing of it is known
 }
 
+TEST(OrderJson, ReadsMessagesAndTheirSizes) {
+  auto schedule = readBack(readJson, R"({"order": [["F0@0", "SEND_F0@0:4096", "RECV_B0@0", "BW0@0"],
+                                                   ["RECV_F0@1:4000", "F0@1", "BW0@1", "SEND_B0@1"]]})");
+  ASSERT_TRUE(schedule);
+  EXPECT_TRUE(schedule->program.isExplicit);
+  EXPECT_EQ(schedule->costs.communication, "explicit");
+  const std::vector<OpPayload> expected = {{1, 4096}, {4, 4000}};
+  EXPECT_EQ(schedule->program.payloads, expected);
+  EXPECT_EQ(schedule->program.ops[1], (Op{OpKind::SendActivation, 0, 0, 0}));
+  EXPECT_EQ(schedule->program.ops[7], (Op{OpKind::SendGradient, 0, 1, 0}));
+  std::vector<std::string> lost;
+  printFile(*schedule, lost);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0], "sizes that 2 sends and receives expect: a model says them once, as boundary");
+}
+
 TEST(OrderJson, SaysWhereItIsBroken) {
+  EXPECT_EQ(findingsOf(readJson, R"({"order": [["SEND_F0@0:"]]})"), "110 1:13");
+  EXPECT_EQ(findingsOf(readJson, R"({"order": [["F0@0:4"]]})"), "110 1:13");
+  EXPECT_EQ(findingsOf(readJson, R"({"order": [["O[F0@0|SEND_F0@0]"]]})"), "110 1:13");
   auto broken = [](const char *cell) {
     return findingsOf(readJson, std::string("{\"order\": [[\"F0@0\", ") + cell + "]]}");
   };
@@ -403,6 +512,18 @@ TEST(ScheduleJson, SaysWhereItIsBroken) {
   EXPECT_EQ(program(R"({"overlap": []})"), "101 3:27");
   EXPECT_EQ(program(R"({"group": [["forward", 0, 0]]})"), "101 3:26");
   EXPECT_EQ(program(R"({"overlap": [["reduce", 0]]})"), "101 3:28");
+  EXPECT_EQ(program(R"({"overlap": [["offload", 0, 0]]})"), "101 3:28");
+  EXPECT_EQ(program(R"(["reduce", 0, "start"], ["reduce", 0, "wait"])"), "");
+  EXPECT_EQ(program(R"(["reduce", 0, "start", "wait"])"), "101 3:35");
+  EXPECT_EQ(program(R"(["update", 0, "start"])"), "101 3:26");
+  EXPECT_EQ(program(R"(["backward", 0, 0, "overwrite", {"scale": "-1/4"}])"), "");
+  EXPECT_EQ(program(R"(["backward", 0, 0, {"scale": "0"}])"), "101 3:44");
+  EXPECT_EQ(program(R"(["backward", 0, 0, {"to": 1}])"), "102 3:35");
+  EXPECT_EQ(program(R"(["scale", 0])"), "101 3:15");
+  EXPECT_EQ(program(R"(["scale", 0, 2])"), "101 3:25");
+  EXPECT_EQ(program(R"(["reduce_tied", "emb"])"), "101 3:30");
+  EXPECT_EQ(program(R"(["norm", "local"], ["norm"])"), "");
+  EXPECT_EQ(program(R"({"group": [["send_activation", 0, 0, "start"]]})"), "101 3:26");
   EXPECT_EQ(findingsOf(readJson, start + R"("placement": [1], "programs": [[]]})"), "106 1:75");
   EXPECT_EQ(findingsOf(readJson, whole + R"(, "cluster": {"transport": "tcp"}})"), "101 1:139");
   EXPECT_EQ(findingsOf(readJson, whole + R"(, "training": {"batch": 3}})"), "807 1:126");
@@ -410,6 +531,11 @@ TEST(ScheduleJson, SaysWhereItIsBroken) {
       findingsOf(readJson, whole + R"(, "model": {"time_unit": "tick", "time_factor": "0"}})").substr(0, 9),
       "101 1:160");
   EXPECT_EQ(findingsOf(readJson, "[]"), "101 1:1");
+  EXPECT_EQ(findingsOf(readJson, whole + R"(, "training": {"loss": "mean over tokens"}})"), "114 1:126");
+  EXPECT_EQ(findingsOf(readJson, whole + R"(, "training": {"reduction": "max"}})"), "101 1:140");
+  EXPECT_EQ(findingsOf(readJson, whole + R"(, "cluster": {"groups": ""}})"), "101 1:136");
+  EXPECT_EQ(findingsOf(readJson, whole + R"(, "edges": [{"from": 0, "to": 1}]})"), "106 1:139");
+  EXPECT_EQ(findingsOf(readJson, whole + R"(, "tied": [{"name": "w", "stages": []}]})"), "101 1:147");
 }
 
 TEST(Json, SaysWhereItIsBroken) {

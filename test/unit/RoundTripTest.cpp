@@ -3,6 +3,7 @@
 #include "Driver/Compilation.h"
 #include "IR/Builder.h"
 #include "IR/Print.h"
+#include "RandomDecorations.h"
 #include "RandomSchedules.h"
 #include "Std/LibraryText.h"
 
@@ -49,6 +50,24 @@ TEST(RoundTrip, RandomSchedules) {
   }
 }
 
+TEST(RoundTrip, RandomSchedulesWithEverything) {
+  unsigned withAll = 0;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    Program plain = slow::randomSchedule(seed).build();
+    if (plain.stagesOn(plain.devices - 1).empty())
+      continue;
+    Program program = test::decorated(plain, seed);
+    program.name = "random";
+    withAll +=
+        !program.factors.empty() && !program.peers.empty() && !program.skips.empty() && !program.ties.empty();
+    SCOPED_TRACE(seed);
+    expectRoundTrip(program);
+    if (HasFailure())
+      return;
+  }
+  EXPECT_GT(withAll, 50u);
+}
+
 TEST(RoundTrip, Library) {
   for (const LibraryFile &file : libraryFiles())
     for (const Program &program : programsOf(file.text.str())) {
@@ -68,6 +87,19 @@ TEST(RoundTrip, EqualNoticesEveryPart) {
   changed = program;
   changed.placement = StageTable<uint32_t>(std::vector<uint32_t>(program.stages, 9));
   EXPECT_FALSE(equal(program, changed));
+  const std::vector<std::function<void(Program &)>> changes = {
+      [](Program &p) { p.factors.push_back({0, 2}); },
+      [](Program &p) { p.peers.push_back({0, 2}); },
+      [](Program &p) { p.payloads.push_back({0, 2}); },
+      [](Program &p) { p.skips.push_back({0, 2, true, {}}); },
+      [](Program &p) { p.ties.push_back({"w", {0}, {}}); },
+      [](Program &p) { p.isEvaluation = true; },
+  };
+  for (const auto &change : changes) {
+    changed = program;
+    change(changed);
+    EXPECT_FALSE(equal(program, changed));
+  }
 }
 
 TEST(Builder, MakesTheIrOfTheLanguage) {

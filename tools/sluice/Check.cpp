@@ -14,7 +14,7 @@ namespace sluice::tool {
 namespace cl = llvm::cl;
 
 static cl::list<std::string> paths(cl::Positional, cl::desc("FILE|FOLDER|-..."), cl::sub(checkCommand));
-static cl::opt<std::string> format("format", cl::desc("text or json"), cl::init("text"),
+static cl::opt<std::string> format("format", cl::desc("text, json, sarif, github or junit"), cl::init("text"),
                                    cl::sub(checkCommand));
 static cl::opt<std::string>
     failOn("fail-on", cl::desc("Least severity that makes the exit code 1: error, warning or note"),
@@ -66,9 +66,11 @@ static std::vector<std::string> schedulesBelow(const std::string &folder) {
 ExitCode runCheck() {
   if (paths.empty())
     return usageError("name a file, a folder or - to check");
-  if (format != "text" && format != "json")
-    return usageError("--format " + format +
-                      ": text or json (sarif, github and junit are not supported yet)");
+  static constexpr llvm::StringRef forms[] = {"text", "json", "sarif", "github",
+                                              "junit"}; // as CheckRun::Form
+  const auto *form = llvm::find(forms, llvm::StringRef(format));
+  if (form == std::end(forms))
+    return usageError("--format " + format + ": text, json, sarif, github or junit");
   std::optional<Severity> threshold;
   for (Severity severity : {Severity::Error, Severity::Warning, Severity::Note})
     if (failOn == name(severity))
@@ -101,7 +103,7 @@ ExitCode runCheck() {
       if (ExitCode code = run.finishFolder(path); code != Clean)
         return code;
   }
-  return run.finish(*threshold, format == "json");
+  return run.finish(*threshold, static_cast<CheckRun::Form>(form - std::begin(forms)));
 }
 
 } // namespace sluice::tool

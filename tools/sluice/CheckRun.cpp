@@ -5,6 +5,9 @@
 #include "Driver/Queue.h"
 #include "Driver/Region.h"
 #include "Driver/Sweep.h"
+#include "Emit/FindingsGithub.h"
+#include "Emit/FindingsJunit.h"
+#include "Emit/FindingsSarif.h"
 #include "Emit/FindingsText.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -217,23 +220,47 @@ void CheckRun::summarize(const std::string &path, const Sweep &sweep) {
   }
 }
 
-ExitCode CheckRun::finish(Severity threshold, bool json) {
+void CheckRun::printText() const {
+  print(findingsText(findings, sources, {stdoutHasColors(), 100}));
+  for (const Verdict &verdict : verdicts)
+    print((paths.size() > 1 ? verdict.path + ": " : "") + verdict.text + "\n");
+  if (findings.empty() && allowed == 0)
+    return;
+  auto plural = [](unsigned count, const char *word) {
+    return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+  };
+  const FindingCounts counts = countFindings(findings);
+  print(fmt::format("{}, {}, {}{}\n", plural(counts.errors, "error"), plural(counts.warnings, "warning"),
+                    plural(counts.notes, "note"), allowed == 0 ? "" : fmt::format(", {} allowed", allowed)));
+}
+
+/// A verdict that is clean is a case that passes; what fails has its findings.
+std::string CheckRun::junit(Severity threshold) const {
+  std::vector<CleanCase> clean;
+  for (const Verdict &verdict : verdicts)
+    if (llvm::StringRef(verdict.text).starts_with("clean: "))
+      clean.push_back({verdict.path, verdict.text});
+  return findingsJunit(findings, clean, threshold, sources);
+}
+
+ExitCode CheckRun::finish(Severity threshold, Form form) {
   llvm::stable_sort(findings, [](const Finding &a, const Finding &b) { return a.span.begin < b.span.begin; });
-  FindingCounts counts = countFindings(findings);
-  if (json) {
+  switch (form) {
+  case Form::Text:
+    printText();
+    break;
+  case Form::Json:
     print(findingsJson(findings, checked, failing, allowed, sources));
-  } else {
-    print(findingsText(findings, sources, {stdoutHasColors(), 100}));
-    for (const Verdict &verdict : verdicts)
-      print((paths.size() > 1 ? verdict.path + ": " : "") + verdict.text + "\n");
-    if (!findings.empty() || allowed > 0) {
-      auto plural = [](unsigned count, const char *word) {
-        return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-      };
-      print(fmt::format("{}, {}, {}{}\n", plural(counts.errors, "error"), plural(counts.warnings, "warning"),
-                        plural(counts.notes, "note"),
-                        allowed == 0 ? "" : fmt::format(", {} allowed", allowed)));
-    }
+    break;
+  case Form::Sarif:
+    print(findingsSarif(findings, sources));
+    break;
+  case Form::Github:
+    print(findingsGithub(findings, sources));
+    break;
+  case Form::Junit:
+    print(junit(threshold));
+    break;
   }
   bool fails = llvm::any_of(findings, [&](const Finding &f) { return f.severity >= threshold; });
   return fails || nothingChecked ? Findings : Clean;

@@ -24,10 +24,14 @@ public:
   /// After the files of a folder: Usage if none of them has a parameter that `-D` names.
   ExitCode finishFolder(const std::string &path) const;
   bool hasFindings() const { return !findings.empty(); }
-  /// Prints everything. Findings if one is at or above the threshold, or if no setting could be checked.
-  ExitCode finish(Severity threshold, bool json);
+  enum class Form : uint8_t { Text, Json, Sarif, Github, Junit };
+  /// Prints everything in this form. Findings if one is at or above the threshold, or if no setting could be
+  /// checked.
+  ExitCode finish(Severity threshold, Form form);
 
 private:
+  void printText() const;
+  std::string junit(Severity threshold) const;
   void single(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
   void several(const std::string &path, Compilation &compilation, Diagnostics &diagnostics);
   void summarize(const std::string &path, const Sweep &sweep);

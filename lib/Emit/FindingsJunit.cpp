@@ -1,0 +1,94 @@
+#include "Emit/FindingsJunit.h"
+
+#include "Emit/FindingsText.h"
+
+#include "llvm/Support/JSON.h"
+
+#include <fmt/format.h>
+#include <map>
+
+namespace sluice {
+
+/// As text or attribute of XML 1.0, which has no code for most control characters.
+static std::string escaped(llvm::StringRef bytes) {
+  std::string result;
+  for (char c : llvm::json::fixUTF8(bytes))
+    switch (c) {
+    case '&':
+      result += "&amp;";
+      break;
+    case '<':
+      result += "&lt;";
+      break;
+    case '>':
+      result += "&gt;";
+      break;
+    case '"':
+      result += "&quot;";
+      break;
+    case '\n':
+    case '\t':
+      result += c;
+      break;
+    default:
+      result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  return result;
+}
+
+namespace {
+struct Suite {
+  std::string cases;
+  unsigned tests = 0, failures = 0;
+};
+} // namespace
+
+static void addFinding(const Finding &finding, const std::string &file, bool fails,
+                       const SourceManager &sources, Suite &suite) {
+  const RuleInfo &rule = info(finding.rule);
+  const unsigned line = finding.span.isValid() ? sources.locate(finding.span.begin).line : 0;
+  std::string name = fmt::format("{} {}", rule.number, rule.name.str());
+  if (line > 0)
+    name += fmt::format(" at line {}", line);
+  if (!finding.op.empty())
+    name += ", " + finding.op;
+  const std::string body = escaped(findingsText(finding, sources));
+  suite.cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\">\n", escaped(file), escaped(name));
+  if (fails)
+    suite.cases += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", rule.name.str(),
+                               escaped(finding.message), body);
+  else
+    suite.cases += fmt::format("      <system-out>{}</system-out>\n", body);
+  suite.cases += "    </testcase>\n";
+  ++suite.tests;
+  suite.failures += fails;
+}
+
+std::string findingsJunit(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<CleanCase> clean,
+                          Severity threshold, const SourceManager &sources) {
+  std::map<std::string, Suite> suites;
+  for (const Finding &finding : findings) {
+    const std::string file = finding.span.isValid() ? sources.locate(finding.span.begin).file.str() : "";
+    addFinding(finding, file, finding.severity >= threshold, sources, suites[file]);
+  }
+  for (const CleanCase &each : clean) {
+    Suite &suite = suites[each.file];
+    suite.cases +=
+        fmt::format("    <testcase classname=\"{}\" name=\"{}\"/>\n", escaped(each.file), escaped(each.name));
+    ++suite.tests;
+  }
+  unsigned tests = 0, failures = 0;
+  std::string body;
+  for (const auto &[file, suite] : suites) {
+    tests += suite.tests;
+    failures += suite.failures;
+    body += fmt::format("  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n",
+                        escaped(file), suite.tests, suite.failures, suite.cases);
+  }
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"sluice check\" tests=\"{}\" "
+      "failures=\"{}\">\n{}</testsuites>\n",
+      tests, failures, body);
+}
+
+} // namespace sluice
