@@ -133,7 +133,7 @@ private:
                      : "F, B, W or BW, microbatch, @, stage: F3@1; or O[F3@1|BW1@1]; or SEND_F3@1:4096";
     fields.good = false;
   }
-  void add(Row &row, const Op &op, Span place) {
+  void addOp(Row &row, const Op &op, Span place) {
     row.add(op, place);
     ++opCount;
   }
@@ -149,7 +149,7 @@ private:
       if (bytes >= 0)
         payloads.push_back({opCount, bytes});
       isExplicit |= op.isCommunication();
-      return add(row, op, cell.span);
+      return addOp(row, op, cell.span);
     }
     unsigned members = 0;
     do {
@@ -157,7 +157,7 @@ private:
       if (!readOp(rest, op) || op.isCommunication())
         return badCell(device, index, cell, op.isCommunication() ? before : rest);
       op.flags = members++ == 0 ? OverlapFirst : OverlapFollower;
-      add(row, op, cell.span);
+      addOp(row, op, cell.span);
     } while (rest.consume_front("|"));
     if (!rest.consume_front("]") || !rest.empty() || members < 2)
       badCell(device, index, cell, rest);

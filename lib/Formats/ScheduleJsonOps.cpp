@@ -186,7 +186,7 @@ private:
 JsonOps readOps(const JsonValue &root, llvm::ArrayRef<TiedWeight> ties, JsonFields &fields) {
   OpsReader reader(root, ties, fields);
   reader.readPrograms();
-  return std::move(reader);
+  return reader;
 }
 
 void takeOps(const JsonOps &ops, Program &program) {

@@ -38,7 +38,7 @@ inline Program withoutOps(const Program &program, bool withPlaces) {
 }
 
 /// Gives ops of `to` the entries of a list of `from`. Passes keep the order of a device's ops that satisfy
-/// `mayHave`, to which all ops of the list belong.
+/// `mayHave`, to which all ops of the list belong, or leave all of them out.
 template <typename Entry, typename Predicate>
 void copyEntries(const Program &from, const std::vector<Entry> &entries, Program &to,
                  std::vector<Entry> &copies, Predicate mayHave) {
@@ -49,13 +49,14 @@ void copyEntries(const Program &from, const std::vector<Entry> &entries, Program
     for (OpId op = from.deviceBegin[d]; op < from.deviceBegin[d + 1]; ++op) {
       if (!mayHave(from.ops[op]))
         continue;
-      while (!mayHave(to.ops[copied]))
+      while (copied < to.deviceBegin[d + 1] && !mayHave(to.ops[copied]))
         ++copied;
       if (next != entries.end() && next->op == op) {
-        copies.push_back(*next++);
-        copies.back().op = copied;
+        if (copied < to.deviceBegin[d + 1])
+          copies.emplace_back(*next).op = copied;
+        ++next;
       }
-      ++copied;
+      copied += copied < to.deviceBegin[d + 1];
     }
   }
 }
