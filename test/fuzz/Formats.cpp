@@ -57,7 +57,9 @@ static void fileRoundTrip(const FormattedSchedule &schedule) {
   options.elaborate.maxOps = maxOps;
   compilation.run({}, options, Compilation::Depth::Elaborate, diagnostics, [&](Instance &instance) {
     ++count;
-    demand(equal(schedule.program, instance.program), "a printed file gives the same ops");
+    Program program = schedule.program;
+    program.payloads.clear(); // the language has them once, as boundaries
+    demand(equal(program, instance.program), "a printed file gives the same ops");
   });
   demand(count == 1 || diagnostics.hasErrors(), "a printed file gives one schedule");
 }
