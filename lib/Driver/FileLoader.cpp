@@ -50,6 +50,13 @@ FileLoader::Result FileLoader::openSchedule(const std::string &path) {
   return add(name, scheduleOfCsv(path));
 }
 
+FileLoader::Result FileLoader::addSchedule(const std::string &name, llvm::StringRef text) {
+  Result file = add(name, text);
+  if (const Format *format = formatOfFile(name); format && file.error.empty())
+    formats[file.text.begin] = format;
+  return file;
+}
+
 const Format *FileLoader::formatOf(Span text) const {
   auto found = formats.find(text.begin);
   return found == formats.end() ? nullptr : found->second;

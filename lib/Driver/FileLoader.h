@@ -19,7 +19,9 @@ public:
   Result open(const std::string &path);
   /// As open, for commands that take schedules: a PyTorch CSV gives the schedule file that it stands for.
   Result openSchedule(const std::string &path);
-  /// The format of a text that openSchedule gave; null for schedule files.
+  /// A text at hand as the file of that name.
+  Result addSchedule(const std::string &name, llvm::StringRef text);
+  /// The format of a text that openSchedule or addSchedule gave; null for schedule files.
   const Format *formatOf(Span text) const;
   Result read(llvm::StringRef path, llvm::StringRef from) override;
   std::vector<std::string> known() const override;

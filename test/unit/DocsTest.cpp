@@ -31,7 +31,7 @@ TEST(Docs, ExamplesAreCleanUnlessTheySayOtherwise) {
         continue;
       ++examples;
       SCOPED_TRACE(name + ":" + std::to_string(block.line));
-      CheckedText checked = checkText(block.text, 1'000'000);
+      CheckedText checked = checkText(block, 1'000'000);
       bool hasErrors = llvm::any_of(
           checked.findings, [](const Finding &finding) { return finding.severity == Severity::Error; });
       if (llvm::StringRef(block.text).starts_with("// error"))

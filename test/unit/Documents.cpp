@@ -32,14 +32,14 @@ static std::string plural(unsigned count, const char *word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
 
-CheckedText checkText(llvm::StringRef source, uint64_t maxOps) {
+CheckedText checkText(const FencedBlock &block, uint64_t maxOps) {
   SourceManager sources;
   FileLoader loader(sources);
   Compilation compilation(sources, loader);
   Diagnostics diagnostics;
   CompileOptions options;
   options.elaborate.maxOps = maxOps;
-  if (compilation.load(*sources.addFile("pipeline.sluice", source.str()), diagnostics))
+  if (compilation.load(loader.addSchedule("pipeline." + block.language, block.text).text, diagnostics))
     compilation.run({}, options, Compilation::Depth::Expectations, diagnostics, [](Instance &) {});
   diagnostics.finish();
   FindingCounts counts = countFindings(diagnostics.findings());

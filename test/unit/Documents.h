@@ -18,8 +18,9 @@ struct CheckedText {
   std::vector<Finding> findings;
   std::string output; ///< What `sluice check pipeline.sluice` prints when it finds something.
 };
-/// Checks `source` under that name with its parameters at their defaults, and at most `maxOps` ops.
-CheckedText checkText(llvm::StringRef source, uint64_t maxOps);
+/// Checks a block under that name, or `pipeline.json` if that is its language, with its parameters at their
+/// defaults, and at most `maxOps` ops.
+CheckedText checkText(const FencedBlock &block, uint64_t maxOps);
 
 /// The text of a file below docs/; a test failure if there is none.
 std::string readDocument(llvm::StringRef path);
