@@ -97,7 +97,9 @@ Finding &report(VerifyContext &context, const FaultGroup &group, const Values &v
   if (first.device != noDevice)
     finding.device = first.device;
   if (first.op != noOp) {
-    finding.op = opText(context, first.op);
+    // A factor is no part of the op's name: it stands in the message where it matters.
+    const Op &op = context.program.ops[first.op];
+    finding.op = op.kind == OpKind::Scale ? str(op) : opText(context, first.op);
     for (auto &[name, value] : context.program.loopsOf(first.op))
       finding.loops.push_back({name, value});
   }

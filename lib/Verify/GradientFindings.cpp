@@ -1,5 +1,5 @@
-// 501, 502, 503, 505, 506 and 514 in words.
-#include "Verify/Gradients.h"
+// The rules of 5xx in words, one cause a copy of a stage, and the order of blame among them.
+#include "Verify/Factors.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -8,12 +8,10 @@
 namespace sluice {
 
 static constexpr Rule orderOfBlame[] = {
-    Rule::MissingUpdate,           Rule::EmptyUpdate,  Rule::UpdateBeforeContribution,
-    Rule::ContributionAfterReduce, Rule::ReducedTwice, Rule::MissingReduce};
-
-static bool contributes(const Op &op) {
-  return op.kind == OpKind::Backward || op.kind == OpKind::BackwardWeight;
-}
+    Rule::MissingUpdate,           Rule::EmptyUpdate,      Rule::ContributionLost, Rule::GradientNotCleared,
+    Rule::GradientInFlight,        Rule::UpdateBeforeContribution,
+    Rule::ContributionAfterReduce, Rule::ReducedTwice,     Rule::MissingReduce,    Rule::WrongFactor,
+    Rule::NormMisplaced,           Rule::NormNotGlobal};
 
 static OpId endOf(const VerifyContext &context, const Fault &fault) {
   return context.program.deviceBegin[fault.device + 1];
@@ -22,9 +20,10 @@ static OpId endOf(const VerifyContext &context, const Fault &fault) {
 /// Contributions to the fault's stage among the ops [begin, end) of its device.
 static std::vector<OpId> contributionsIn(const VerifyContext &context, const Fault &fault, OpId begin,
                                          OpId end) {
+  const Ties ties(context.program, context.copies);
   std::vector<OpId> found;
   for (OpId id = begin; id < end; ++id)
-    if (const Op &op = context.program.ops[id]; op.stage == fault.stage && contributes(op))
+    if (const Op &op = context.program.ops[id]; op.contributes() && ties.adds(op.stage, fault.stage))
       found.push_back(id);
   return found;
 }
@@ -33,7 +32,8 @@ static std::vector<OpId> contributionsIn(const VerifyContext &context, const Fau
 static OpId firstFrom(const VerifyContext &context, const Fault &fault, OpId begin, OpKind kind) {
   OpId id = begin;
   while (id < endOf(context, fault) &&
-         !(context.program.ops[id].kind == kind && context.program.ops[id].stage == fault.stage))
+         !(context.program.ops[id].kind == kind && context.program.ops[id].stage == fault.stage &&
+           !context.program.ops[id].isWait()))
     ++id;
   return id;
 }
@@ -83,11 +83,24 @@ static void reportContributionAfterReduce(VerifyContext &context, const FaultGro
       fmt::format("move it behind {}, the last in program order", opText(context, left.back()));
 }
 
+/// How many accumulators a reduction of a tied weight adds: the copies of all its stages.
+static size_t sharesOf(const VerifyContext &context, const Op &op) {
+  size_t shares = 0;
+  for (uint32_t stage : context.program.ties[op.microbatch].stages)
+    shares += context.copies.count(stage);
+  return shares;
+}
+
 static void reportReducedTwice(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
   const uint32_t copies = context.copies.count(first.stage);
+  const GradientTerms terms(context.program, context.costs);
   std::string factor = copies > 1 ? fmt::format("{} times the replicas", copies) : "the number of replicas";
-  if (std::optional<int64_t> members = GradientTerms(context.program, context.costs).members(copies))
+  if (context.program.ops[first.op].kind == OpKind::ReduceTied)
+    factor = fmt::format("{}", sharesOf(context, context.program.ops[first.op]));
+  else if (terms.isMean)
+    factor = fmt::format("{}", copies); // what copies add is divided by the replicas alone
+  else if (std::optional<int64_t> members = terms.members(copies))
     factor = fmt::format("{}", *members);
   Finding &finding = report(context, group,
                             {{"reduce", opText(context, first.op)},
@@ -97,6 +110,9 @@ static void reportReducedTwice(VerifyContext &context, const FaultGroup &group) 
   noteOp(context, finding, first.other, opText(context, first.other) + " has added the members here");
   noteOthers(context, group, false, finding);
   finding.fix.message = "keep only the last of the two";
+  // A mean of equal values is the same value: the second reduction is only slow.
+  if (first.cause == harmlessRepeat && context.program.ops[first.op].kind == OpKind::Reduce)
+    finding.severity = std::min(finding.severity, Severity::Warning);
 }
 
 /// `, though stages 0, 1 update`, or what else shows that this stage was forgotten.
@@ -171,6 +187,52 @@ static void reportEmptyUpdate(VerifyContext &context, const FaultGroup &group) {
                                                               opText(context, late.back()));
 }
 
+static void reportContributionLost(VerifyContext &context, const FaultGroup &group) {
+  const Fault &first = group.front();
+  // What has gathered since the last update or zero before it.
+  const OpId deviceBegin = context.program.deviceBegin[first.device];
+  OpId begin = first.op;
+  while (begin > deviceBegin) {
+    const Op &op = context.program.ops[begin - 1];
+    if ((op.kind == OpKind::Update || op.kind == OpKind::Zero) && op.stage == first.stage)
+      break;
+    --begin;
+    if (op.overwrites() && op.stage == first.stage)
+      break;
+  }
+  const std::vector<OpId> lost = contributionsIn(context, first, begin, first.op);
+  Finding &finding = report(context, group, {{"op", opText(context, first.op)}, {"ops", opList(context, lost)}});
+  noteOp(context, finding, lost.front(), opText(context, lost.front()) + " is the first of them");
+  noteOthers(context, group, false, finding);
+  finding.fix.message =
+      context.program.ops[first.op].kind == OpKind::Zero
+          ? fmt::format("zero({}) before the first contribution", first.stage)
+          : fmt::format("`overwrite` on the first contribution alone, {}", opText(context, lost.front()));
+}
+
+static void reportGradientNotCleared(VerifyContext &context, const FaultGroup &group) {
+  const Fault &first = group.front();
+  Finding &finding = report(
+      context, group, {{"op", opText(context, first.op)}, {"update", opText(context, first.other)}});
+  noteOp(context, finding, first.other,
+         opText(context, first.other) + " leaves what it has used, since the schedule empties by `zero`");
+  noteOthers(context, group, false, finding);
+  finding.fix.message = fmt::format("zero({}) in front of {}", first.stage, opText(context, first.op));
+}
+
+static void reportGradientInFlight(VerifyContext &context, const FaultGroup &group) {
+  const Fault &first = group.front();
+  const Program &program = context.program;
+  const std::string start = str(program, first.other);
+  Finding &finding = report(
+      context, group,
+      {{"op", str(program, first.op)}, {"stage", fmt::format("{}", first.stage)}, {"start", start}});
+  noteOp(context, finding, first.other, start + " is still at it");
+  noteOthers(context, group, false, finding);
+  finding.fix.message =
+      fmt::format("wait {} before it", llvm::StringRef(start).drop_front(llvm::StringRef("start ").size()).str());
+}
+
 static void reportGroup(VerifyContext &context, const FaultGroup &group) {
   switch (group.front().rule) {
   case Rule::MissingReduce:
@@ -183,17 +245,79 @@ static void reportGroup(VerifyContext &context, const FaultGroup &group) {
     return reportMissingUpdate(context, group);
   case Rule::UpdateBeforeContribution:
     return reportUpdateBeforeContribution(context, group);
+  case Rule::ContributionLost:
+    return reportContributionLost(context, group);
+  case Rule::GradientNotCleared:
+    return reportGradientNotCleared(context, group);
+  case Rule::GradientInFlight:
+    return reportGradientInFlight(context, group);
+  case Rule::NormMisplaced:
+  case Rule::NormNotGlobal:
+    return reportNormFault(context, group);
   default:
     return reportEmptyUpdate(context, group);
   }
 }
 
+/// The first wrong factor of each copy becomes a fault beside the others.
+static std::vector<FactorFault> findFactorFaults(VerifyContext &context, FactorCheck &check,
+                                                 std::vector<Fault> &faults) {
+  std::vector<FactorFault> factors = check.run();
+  if (!factors.empty() && factors.front().kind == FactorFault::Uneven) {
+    reportUnevenScale(context, factors.front());
+    return {};
+  }
+  llvm::DenseSet<uint64_t> seen;
+  // Where a factor is known the finding can say more: those that overflow come last.
+  for (bool overflows : {false, true})
+    for (const FactorFault &factor : factors)
+      if ((factor.kind == FactorFault::Overflow) == overflows &&
+          seen.insert(VerifyContext::copy(factor.device, factor.stage)).second)
+        faults.push_back(
+            {Rule::WrongFactor, 0, factor.device, factor.stage, noMicrobatch, factor.op, noOp});
+  return factors;
+}
+
 void verifyGradients(VerifyContext &context) {
-  std::vector<Fault> faults = findGradientFaults(context.program, context.costs, context.copies);
+  const Program &program = context.program;
+  const CostModel &costs = context.costs;
+  if (program.isEvaluation)
+    return;
+  const bool takesMeans = verifyLossTerms(context);
+  const Ties ties(program, context.copies);
+  const GradientTerms terms(program, costs);
+  std::vector<Fault> faults = findGradientFaults(program, costs, context.copies), tied;
+  findTiedFaults(program, costs, context.copies, ties, faults, tied);
+  findNormFaults(program, costs, context.copies, terms, faults);
+  std::optional<FactorCheck> check;
+  std::vector<FactorFault> factors;
+  if (takesMeans && terms.hasUpdates && !context.hasMisplacedOps && hasFactors(program, costs)) {
+    check.emplace(context, ties);
+    factors = findFactorFaults(context, *check, faults);
+  }
+  if (faults.empty() && tied.empty())
+    return;
+  // What is only slow hides no error, and explains none.
+  std::vector<Fault> slow;
+  for (const Fault &fault : faults)
+    if (fault.rule == Rule::ReducedTwice && fault.cause == harmlessRepeat &&
+        program.ops[fault.op].kind == OpKind::Reduce)
+      slow.push_back(fault);
+  llvm::erase_if(faults, [&](const Fault &fault) {
+    return fault.rule == Rule::ReducedTwice && fault.cause == harmlessRepeat &&
+           program.ops[fault.op].kind == OpKind::Reduce;
+  });
   keepFirstCauses(context, Scope::Copy, orderOfBlame, faults);
+  keepFirstCauses(context, Scope::Copy, orderOfBlame, slow);
   for (const FaultGroup &group : groupByLine(context, faults))
+    if (group.front().rule == Rule::WrongFactor)
+      reportWrongFactor(context, *check, factors, group);
+    else
+      reportGroup(context, group);
+  for (const FaultGroup &group : groupByLine(context, slow))
     reportGroup(context, group);
   blame(context, faults);
+  reportTiedFaults(context, std::move(tied));
 }
 
 } // namespace sluice

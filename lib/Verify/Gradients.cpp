@@ -1,15 +1,23 @@
 #include "Verify/Gradients.h"
 
+#include "Verify/Tied.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace sluice {
 
 GradientTerms::GradientTerms(const Program &program, const CostModel &costs)
-    : isAsynchronous(costs.asynchronous), replicas(costs.replicas) {
+    : isAsynchronous(costs.asynchronous), isMean(costs.reductionIsMean), replicas(costs.replicas) {
+  uint32_t overwritten = 0;
   for (const Op &op : program.ops) {
-    hasUpdates |= op.kind == OpKind::Update;
-    hasReductions |= op.kind == OpKind::Reduce;
+    const uint32_t kind = 1u << static_cast<unsigned>(op.kind);
+    kinds |= kind;
+    overwritten |= op.flags & Overwrite ? kind : 0;
   }
+  hasUpdates = has(OpKind::Update);
+  hasReductions = has(OpKind::Reduce);
+  keepsUsed = has(OpKind::Zero) || (overwritten & (1u << static_cast<unsigned>(OpKind::Backward) |
+                                                   1u << static_cast<unsigned>(OpKind::BackwardWeight)));
 }
 
 std::optional<int64_t> GradientTerms::members(uint32_t copies) const {
@@ -22,36 +30,48 @@ namespace {
 
 /// The gradient of one stage on the device being walked. Counts start again at each update.
 struct Accumulator {
-  uint64_t pending = 0;     ///< Contributions since the last update.
+  uint64_t pending = 0;     ///< Contributions since the last update or zero.
   uint64_t covered = 0;     ///< Those of them that the last reduction found.
   OpId reduction = noOp;    ///< The last one since the last update.
   OpId leavingOut = noOp;   ///< A reduction since the last update that contributions have followed.
   OpId contribution = noOp; ///< The last one.
   OpId firstUpdate = noOp, lastUpdate = noOp;
-  uint64_t late = 0; ///< Contributions behind the first update.
+  uint64_t late = 0;        ///< Contributions behind the first update.
+  OpId inFlight = noOp;     ///< The start of a reduction that is not waited for yet.
+  OpId emptied = noOp;      ///< The last zero, if it has discarded contributions since the last update.
+  OpId ontoLeftover = noOp; ///< The step's first contribution, if no zero stands before it.
+  bool isCleared = false;   ///< By a zero, so far.
+  bool isUsed = false;      ///< It still holds what the last update has used.
   bool isTouched = false;
 };
 
 class GradientWalk {
 public:
   GradientWalk(const Program &program, const CostModel &costs, const Copies &copies)
-      : program(program), copies(copies), terms(program, costs), accumulators(program.stages) {}
+      : program(program), copies(copies), terms(program, costs), ties(program, copies),
+        accumulators(program.stages) {}
   std::vector<Fault> run();
 
 private:
   Accumulator &touch(uint32_t stage);
   void contribute(OpId id);
+  void add(OpId id, uint32_t stage);
+  void zero(OpId id, uint32_t stage);
   void reduce(OpId id);
+  void reduceTied(OpId id);
   void update(OpId id);
+  void use(Accumulator &accumulator, uint32_t stage, OpId id);
+  void useAll(OpId id);
   void checkCoverage(const Accumulator &accumulator, uint32_t stage);
   void finish(uint32_t stage);
-  void fault(Rule rule, uint32_t stage, OpId op, OpId other = noOp) {
-    faults.push_back({rule, 0, device, stage, noMicrobatch, op, other});
+  void fault(Rule rule, uint32_t stage, OpId op, OpId other = noOp, uint8_t cause = 0) {
+    faults.push_back({rule, cause, device, stage, noMicrobatch, op, other});
   }
 
   const Program &program;
   const Copies &copies;
   const GradientTerms terms;
+  const Ties ties;
   uint32_t device = 0;
   std::vector<Accumulator> accumulators; // per stage
   std::vector<uint32_t> touched;         // stages with a gradient life on this device
@@ -69,37 +89,116 @@ Accumulator &GradientWalk::touch(uint32_t stage) {
   return accumulator;
 }
 
+/// An op reads or writes the accumulator, which a started reduction may still be at.
+void GradientWalk::use(Accumulator &accumulator, uint32_t stage, OpId id) {
+  if (accumulator.inFlight == noOp)
+    return;
+  fault(Rule::GradientInFlight, stage, id, accumulator.inFlight);
+  accumulator.inFlight = noOp;
+}
+
+/// A norm reads every gradient of the device.
+void GradientWalk::useAll(OpId id) {
+  for (uint32_t stage : touched)
+    use(accumulators[stage], stage, id);
+}
+
 void GradientWalk::contribute(OpId id) {
-  Accumulator &accumulator = touch(program.ops[id].stage);
+  const Op &op = program.ops[id];
+  if (op.overwrites())
+    zero(id, op.stage);
+  add(id, op.stage);
+  for (uint32_t stage : ties.alsoAddsTo(op.stage))
+    add(id, stage);
+}
+
+void GradientWalk::add(OpId id, uint32_t stage) {
+  Accumulator &accumulator = touch(stage);
+  use(accumulator, stage, id);
   ++accumulator.pending;
   accumulator.late += accumulator.firstUpdate != noOp;
   accumulator.contribution = id;
   if (accumulator.leavingOut == noOp)
     accumulator.leavingOut = accumulator.reduction;
+  if (!terms.keepsUsed)
+    return;
+  if (accumulator.isUsed) {
+    fault(Rule::GradientNotCleared, stage, id, accumulator.lastUpdate);
+    accumulator.isUsed = false; // once is enough
+  } else if (!accumulator.isCleared && accumulator.ontoLeftover == noOp &&
+             accumulator.firstUpdate == noOp) {
+    accumulator.ontoLeftover = id;
+  }
+  // Without an update in the file only what is added behind shows that the step was not over.
+  if (!terms.hasUpdates && accumulator.emptied != noOp) {
+    fault(Rule::ContributionLost, stage, accumulator.emptied);
+    accumulator.emptied = noOp;
+  }
+}
+
+void GradientWalk::zero(OpId id, uint32_t stage) {
+  Accumulator &accumulator = touch(stage);
+  use(accumulator, stage, id);
+  accumulator.isCleared = true;
+  accumulator.isUsed = false;
+  if (accumulator.pending == 0)
+    return;
+  accumulator.emptied = id;
+  if (terms.hasUpdates)
+    fault(Rule::ContributionLost, stage, id);
+  accumulator.pending = accumulator.covered = 0;
+  accumulator.reduction = accumulator.leavingOut = noOp;
 }
 
 void GradientWalk::reduce(OpId id) {
-  const uint32_t stage = program.ops[id].stage;
-  Accumulator &accumulator = touch(stage);
-  if (accumulator.covered > 0 && !terms.isIdentity(copies.count(stage)))
-    fault(Rule::ReducedTwice, stage, id, accumulator.reduction);
+  const Op &op = program.ops[id];
+  Accumulator &accumulator = touch(op.stage);
+  if (op.isWait()) {
+    accumulator.inFlight = noOp;
+    return;
+  }
+  use(accumulator, op.stage, id);
+  const uint32_t count = copies.count(op.stage);
+  if (accumulator.covered > 0 && !terms.isIdentity(count))
+    fault(Rule::ReducedTwice, op.stage, id, accumulator.reduction,
+          terms.isHarmlessTwice(count) ? harmlessRepeat : 0);
   accumulator.covered = accumulator.pending;
   accumulator.reduction = id;
   // The one reduction of a synchronous step covers all of it; a later one does not make up for it.
   if (terms.isAsynchronous)
     accumulator.leavingOut = noOp;
+  if (op.isStarted())
+    accumulator.inFlight = id;
+}
+
+/// What the sum covers is looked at in Tied.cpp; here only that nothing else is at its accumulators.
+void GradientWalk::reduceTied(OpId id) {
+  const Op &op = program.ops[id];
+  for (uint32_t stage : program.ties[op.microbatch].stages) {
+    if (!copies.isOn(stage, device))
+      continue;
+    Accumulator &accumulator = touch(stage);
+    if (!op.isWait())
+      use(accumulator, stage, id);
+    accumulator.inFlight = op.isStarted() ? id : noOp;
+  }
 }
 
 void GradientWalk::update(OpId id) {
   const uint32_t stage = program.ops[id].stage;
   Accumulator &accumulator = touch(stage);
-  if (accumulator.pending == 0)
-    fault(Rule::EmptyUpdate, stage, id, accumulator.lastUpdate);
-  else if (accumulator.reduction == noOp && terms.mustReduce(copies.count(stage)))
+  use(accumulator, stage, id);
+  if (accumulator.pending == 0) {
+    // Contributions that a zero has discarded are that zero's fault.
+    if (accumulator.emptied == noOp)
+      fault(Rule::EmptyUpdate, stage, id, accumulator.lastUpdate);
+  } else if (accumulator.reduction == noOp && terms.mustReduce(copies.count(stage))) {
     fault(Rule::MissingReduce, stage, id);
+  }
   checkCoverage(accumulator, stage);
   accumulator.pending = accumulator.covered = 0;
-  accumulator.reduction = accumulator.leavingOut = noOp;
+  accumulator.reduction = accumulator.leavingOut = accumulator.emptied = noOp;
+  accumulator.isUsed = terms.keepsUsed;
   accumulator.lastUpdate = id;
   if (accumulator.firstUpdate == noOp)
     accumulator.firstUpdate = id;
@@ -110,7 +209,7 @@ void GradientWalk::checkCoverage(const Accumulator &accumulator, uint32_t stage)
     fault(Rule::ContributionAfterReduce, stage, accumulator.leavingOut);
 }
 
-/// What only the end of the device program shows.
+/// What only the end of the device program shows, and the beginning of the next step.
 void GradientWalk::finish(uint32_t stage) {
   const Accumulator &accumulator = accumulators[stage];
   if (accumulator.late > 0 && !terms.isAsynchronous)
@@ -119,18 +218,33 @@ void GradientWalk::finish(uint32_t stage) {
     fault(Rule::MissingUpdate, stage, noOp, accumulator.contribution);
   else
     checkCoverage(accumulator, stage);
+  if (accumulator.isUsed && accumulator.ontoLeftover != noOp && !terms.isAsynchronous)
+    fault(Rule::GradientNotCleared, stage, accumulator.ontoLeftover, accumulator.lastUpdate);
 }
 
 std::vector<Fault> GradientWalk::run() {
   for (device = 0; device < program.devices; ++device) {
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
-      switch (program.ops[id].kind) {
+      const Op &op = program.ops[id];
+      switch (op.kind) {
       case OpKind::Backward:
       case OpKind::BackwardWeight:
         contribute(id);
         break;
+      case OpKind::Zero:
+        zero(id, op.stage);
+        break;
+      case OpKind::Scale:
+        use(touch(op.stage), op.stage, id);
+        break;
       case OpKind::Reduce:
         reduce(id);
+        break;
+      case OpKind::ReduceTied:
+        reduceTied(id);
+        break;
+      case OpKind::Norm:
+        useAll(id);
         break;
       case OpKind::Update:
         update(id);
@@ -149,6 +263,8 @@ std::vector<Fault> GradientWalk::run() {
 }
 
 std::vector<Fault> findGradientFaults(const Program &program, const CostModel &costs, const Copies &copies) {
+  if (program.isEvaluation)
+    return {};
   return GradientWalk(program, costs, copies).run();
 }
 

@@ -12,9 +12,14 @@ namespace sluice {
 struct GradientTerms {
   GradientTerms(const Program &program, const CostModel &costs);
 
-  bool hasUpdates = false; ///< Without any the program is a compute order: 501 and 505 are silent.
+  uint32_t kinds = 0; ///< A bit for each kind of op that occurs.
+  bool has(OpKind kind) const { return kinds & 1u << static_cast<unsigned>(kind); }
+
+  bool hasUpdates = false; ///< Without any the program is a compute order: 501, 505 and 507 are silent.
   bool hasReductions = false;
+  bool keepsUsed = false; ///< Something empties accumulators (`zero`, `overwrite`), so updates do not.
   bool isAsynchronous = false;
+  bool isMean = false; ///< `reduction = mean`
   std::optional<int64_t> replicas;
 
   /// Members of a reduction: replicas times copies; nothing if the replicas are not declared.
@@ -24,12 +29,22 @@ struct GradientTerms {
   /// May a stage with that many copies be updated without a reduction? Undeclared replicas count as one
   /// as long as no device reduces.
   bool mustReduce(uint32_t copies) const { return copies > 1 || (replicas ? *replicas > 1 : hasReductions); }
+  /// A second reduction changes nothing: the mean of equal values, copies apart.
+  bool isHarmlessTwice(uint32_t copies) const { return isMean && copies == 1; }
 };
 
-/// Faults of 501, 502, 503, 505, 506 and 514, one walk per device; several may have one cause. Fault::op
-/// is the reduction or update (for 505 noOp), Fault::other: 503 the earlier reduction, 514 the update
-/// that used all (or noOp), 505 and 506 the last contribution.
-/// `zero` is passed over: what it discards or fails to clear are rules of their own.
+/// Faults of 501 to 506, 510, 511 and 514, one walk per device; several may have one cause. Fault::op
+/// is the reduction, update or zero, or what touches a gradient (504, 511); for 505 noOp. Fault::other: 503
+/// the earlier reduction, 504 the start, 514 and 511 the update that used all (or noOp), 505 and 506 the last
+/// contribution. Fault::cause of 503 is harmlessRepeat where the second reduction is one too many, but
+/// changes nothing. A synchronous program is judged as if run twice in a row.
+inline constexpr uint8_t harmlessRepeat = 1;
 std::vector<Fault> findGradientFaults(const Program &program, const CostModel &costs, const Copies &copies);
+
+/// GradientNorms.cpp: faults of 512 and 513. Fault::op is the norm, or the update that it clips; Fault::other
+/// what stands on the wrong side of it, or the norm.
+void findNormFaults(const Program &program, const CostModel &costs, const Copies &copies,
+                    const GradientTerms &terms, std::vector<Fault> &faults);
+void reportNormFault(VerifyContext &context, const FaultGroup &group);
 
 } // namespace sluice
