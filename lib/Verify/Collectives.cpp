@@ -1,6 +1,7 @@
-// 304 collective-order and 305 collective-missing: the reductions of stages with copies on several
-// devices. Each call waits for its partners, and calls over the same devices are served in order, so they
-// stick unless those devices issue them equally often and in one order.
+// 304 collective-order and 305 collective-missing: reductions of stages with copies on several devices, of
+// tied weights, and norms. Each call waits for its partners, and calls over the same devices are served in
+// order, so they stick unless those devices issue them equally often and in one order. A started call counts
+// where it is started.
 #include "Verify/Faults.h"
 #include "Verify/Order.h"
 
@@ -13,55 +14,88 @@
 namespace sluice {
 
 namespace {
+
+/// What calls pair by, the n-th on each member: `reduce(2)`, `reduce_tied(embedding)`, `norm`.
+struct CallName {
+  OpKind kind;
+  uint32_t index; ///< Of the stage, of the tied weight, or 0.
+
+  explicit CallName(const Op &op)
+      : kind(op.kind), index(kind == OpKind::Norm         ? 0
+                             : kind == OpKind::ReduceTied ? op.microbatch
+                                                          : op.stage) {}
+  friend bool operator==(const CallName &, const CallName &) = default;
+  friend bool operator<(const CallName &a, const CallName &b) {
+    return std::pair(a.kind, a.index) < std::pair(b.kind, b.index);
+  }
+};
+
 /// Calls over one set of devices, per member in program order.
 struct Channel {
-  llvm::ArrayRef<uint32_t> devices;
+  std::vector<uint32_t> devices;
   std::vector<std::vector<OpId>> calls;
 };
+
 } // namespace
+
+static bool isCall(const Op &op) {
+  return (op.kind == OpKind::Reduce || op.kind == OpKind::ReduceTied ||
+          (op.kind == OpKind::Norm && !op.has(Local))) &&
+         !op.isWait();
+}
 
 static std::vector<Channel> channelsOf(const VerifyContext &context) {
   const Program &program = context.program;
   std::vector<Channel> channels;
   std::map<std::vector<uint32_t>, size_t> known;
-  std::vector<size_t> channelOf(program.stages);
-  for (uint32_t s = 0; s < program.stages; ++s) {
-    llvm::ArrayRef<uint32_t> devices = context.copies.devicesOf(s);
-    auto [found, isNew] = known.try_emplace(devices.vec(), channels.size());
+  auto channelFor = [&](std::vector<uint32_t> devices) {
+    auto [found, isNew] = known.try_emplace(devices, channels.size());
     if (isNew)
-      channels.push_back({devices, std::vector<std::vector<OpId>>(devices.size())});
-    channelOf[s] = found->second;
-  }
+      channels.push_back({std::move(devices), std::vector<std::vector<OpId>>(found->first.size())});
+    return found->second;
+  };
+  std::vector<size_t> ofStage, ofWeight;
+  for (uint32_t s = 0; s < program.stages; ++s)
+    ofStage.push_back(channelFor(context.copies.devicesOf(s).vec()));
+  for (uint32_t weight = 0; weight < program.ties.size(); ++weight)
+    ofWeight.push_back(channelFor(program.membersOf({OpKind::ReduceTied, 0, 0, weight})));
+  const size_t ofNorm = channelFor(program.membersOf({OpKind::Norm}));
   for (uint32_t device = 0; device < program.devices; ++device)
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
-      if (op.kind != OpKind::Reduce || context.copies.count(op.stage) < 2)
+      if (!isCall(op))
         continue;
-      Channel &channel = channels[channelOf[op.stage]];
-      channel.calls[llvm::lower_bound(channel.devices, device) - channel.devices.begin()].push_back(id);
+      Channel &channel = channels[op.kind == OpKind::Norm         ? ofNorm
+                                  : op.kind == OpKind::ReduceTied ? ofWeight[op.microbatch]
+                                                                  : ofStage[op.stage]];
+      // A call on a device that holds nothing of it is misplaced (802), and joins no one.
+      const auto member = llvm::lower_bound(channel.devices, device);
+      if (channel.devices.size() > 1 && member != channel.devices.end() && *member == device)
+        channel.calls[member - channel.devices.begin()].push_back(id);
     }
   return channels;
 }
 
-/// A stage that some device reduces more often than another: the first call that finds no partner.
+/// A name that some device calls more often than another: the first call that finds no partner.
 static void findUnequalCounts(const VerifyContext &context, const Channel &channel,
                               std::vector<Fault> &faults) {
-  std::map<uint32_t, std::vector<std::vector<OpId>>> callsOf; // per stage and member
+  std::map<CallName, std::vector<std::vector<OpId>>> callsOf; // per name and member
   for (size_t member = 0; member < channel.devices.size(); ++member)
-    for (OpId call : channel.calls[member])
-      callsOf[context.program.ops[call].stage].resize(channel.devices.size());
-  for (size_t member = 0; member < channel.devices.size(); ++member)
-    for (OpId call : channel.calls[member])
-      callsOf[context.program.ops[call].stage][member].push_back(call);
-  for (auto &[stage, calls] : callsOf) {
+    for (OpId call : channel.calls[member]) {
+      std::vector<std::vector<OpId>> &calls = callsOf[CallName(context.program.ops[call])];
+      calls.resize(channel.devices.size());
+      calls[member].push_back(call);
+    }
+  for (auto &[name, calls] : callsOf) {
     auto fewer = [](const auto &a, const auto &b) { return a.size() < b.size(); };
     auto least = std::min_element(calls.begin(), calls.end(), fewer);
     auto most = std::max_element(calls.begin(), calls.end(), fewer);
     if (least->size() == most->size())
       continue;
     OpId waiting = (*most)[least->size()];
-    faults.push_back({Rule::CollectiveMissing, 0, channel.devices[most - calls.begin()], stage, noMicrobatch,
-                      waiting, channel.devices[least - calls.begin()]});
+    faults.push_back({Rule::CollectiveMissing, 0, channel.devices[most - calls.begin()],
+                      context.program.ops[waiting].stage, noMicrobatch, waiting,
+                      channel.devices[least - calls.begin()]});
   }
 }
 
@@ -70,19 +104,19 @@ static void reportMissing(VerifyContext &context, const FaultGroup &group) {
   const uint32_t lacking = first.other;
   auto callsOn = [&](uint32_t device) {
     uint64_t calls = llvm::count_if(context.program.opsOf(device), [&](const Op &op) {
-      return op.kind == OpKind::Reduce && op.stage == first.stage;
+      return isCall(op) && CallName(op) == CallName(context.program.ops[first.op]);
     });
     static constexpr const char *few[] = {"never", "once", "twice"};
     return calls < std::size(few) ? std::string(few[calls]) : fmt::format("{} times", calls);
   };
   const std::string op = opText(context, first.op);
-  Finding &finding =
-      report(context, group,
-             {{"op", op},
-              {"devices", listed("device", "devices", context.copies.devicesOf(first.stage).vec())},
-              {"device", fmt::format("{}", lacking)},
-              {"count", callsOn(lacking)},
-              {"expected", callsOn(first.device)}});
+  Finding &finding = report(
+      context, group,
+      {{"op", op},
+       {"devices", listed("device", "devices", context.program.membersOf(context.program.ops[first.op]))},
+       {"device", fmt::format("{}", lacking)},
+       {"count", callsOn(lacking)},
+       {"expected", callsOn(first.device)}});
   if (context.program.programSpan[lacking].isValid())
     finding.notes.push_back({fmt::format("the program of device {}", lacking),
                              context.program.programSpan[lacking], lacking, ""});
@@ -95,7 +129,8 @@ static void findOtherOrder(const VerifyContext &context, const Channel &channel,
   const std::vector<OpId> &first = channel.calls.front();
   for (const std::vector<OpId> &other : llvm::ArrayRef(channel.calls).drop_front())
     for (size_t i = 0; i < std::min(first.size(), other.size()); ++i)
-      if (const Op &op = context.program.ops[first[i]]; op.stage != context.program.ops[other[i]].stage) {
+      if (const Op &op = context.program.ops[first[i]];
+          !(CallName(op) == CallName(context.program.ops[other[i]]))) {
         faults.push_back(
             {Rule::CollectiveOrder, 0, channel.devices.front(), op.stage, noMicrobatch, first[i], other[i]});
         return;
@@ -105,24 +140,26 @@ static void findOtherOrder(const VerifyContext &context, const Channel &channel,
 static void reportOrder(VerifyContext &context, const FaultGroup &group, llvm::ArrayRef<Channel> channels) {
   const Fault &first = group.front();
   const uint32_t elsewhere = context.program.deviceOf(first.other);
-  llvm::ArrayRef<uint32_t> devices = context.copies.devicesOf(first.stage);
+  const std::vector<uint32_t> devices = context.program.membersOf(context.program.ops[first.op]);
   const Channel &channel = *llvm::find_if(channels, [&](const Channel &c) { return c.devices == devices; });
   auto number = llvm::find(channel.calls.front(), first.op) - channel.calls.front().begin();
   const std::string op = opText(context, first.op), other = opText(context, first.other);
   Finding &finding = report(context, group,
                             {{"number", fmt::format("{}", number)},
-                             {"devices", listed("device", "devices", devices.vec())},
+                             {"devices", listed("device", "devices", devices)},
                              {"op", op},
                              {"device", fmt::format("{}", first.device)},
                              {"other", other},
                              {"elsewhere", fmt::format("{}", elsewhere)}});
   noteOp(context, finding, first.other, fmt::format("device {} calls {} instead", elsewhere, other));
   noteOthers(context, group, false, finding);
-  finding.fix.message = "issue them in one order on all devices, for instance by stage";
+  finding.fix.message = "issue them in one order on all devices, for instance by stage or name";
 }
 
 bool verifyCollectives(VerifyContext &context) {
-  if (!context.copies.isAnyShared())
+  const auto isNorm = [](const Op &op) { return op.kind == OpKind::Norm; };
+  if (!context.copies.isAnyShared() && context.program.ties.empty() &&
+      llvm::none_of(context.program.ops, isNorm))
     return true;
   const std::vector<Channel> channels = channelsOf(context);
   std::vector<Fault> missing, order;
@@ -141,9 +178,9 @@ bool verifyCollectives(VerifyContext &context) {
     reportMissing(context, group);
   for (const FaultGroup &group : groupByLine(context, order))
     reportOrder(context, group, channels);
-  // All members of the stage stand still for one reason.
+  // All members stand still for one reason.
   for (const Fault &fault : llvm::concat<Fault>(missing, order))
-    for (uint32_t device : context.copies.devicesOf(fault.stage)) {
+    for (uint32_t device : context.program.membersOf(context.program.ops[fault.op])) {
       Fault shared = fault;
       shared.device = device;
       blame(context, shared);

@@ -74,10 +74,10 @@ std::string FactorCheck::productOf(const FactorFault &fault) {
     parts.push_back({own.value_or(1), settingText(context, "microbatch_loss", "mean of its own", from)});
     if (costs.scaling != Scaling::Program)
       if (Factor rest = base && own ? divide(*base, *own) : std::nullopt)
-        parts.push_back({*rest, settingText(context, "scale",
-                                            costs.scaling == Scaling::Reduced ? "scale = reduced"
-                                                                              : "scale = accumulator",
-                                            from)});
+        parts.push_back(
+            {*rest, settingText(context, "scale",
+                                costs.scaling == Scaling::Reduced ? "scale = reduced" : "scale = accumulator",
+                                from)});
   }
   for (uint32_t stage = program.stages; stage-- > fault.stage + 1;)
     suffix(context.index.backward(stage, fault.unit));
@@ -229,9 +229,9 @@ std::string Mending::stageWords(const Rational &ratio) const {
     if (!changed)
       continue;
     const std::string where = atLine(context, scale, first.op);
-    return *changed == Rational(1)
-               ? fmt::format("delete {}{}", str(program, scale), where)
-               : fmt::format("scale({}, {}) instead of {}{}", first.stage, changed->str(), str(program, scale), where);
+    return *changed == Rational(1) ? fmt::format("delete {}{}", str(program, scale), where)
+                                   : fmt::format("scale({}, {}) instead of {}{}", first.stage, changed->str(),
+                                                 str(program, scale), where);
   }
   if (op.kind == OpKind::BackwardWeight) {
     const Rational present = op.hasFactor() ? program.factorOf(first.op) : Rational(1);
@@ -256,8 +256,8 @@ std::string Mending::onStages() {
 }
 
 std::string Mending::words() {
-  for (auto attempt : {&Mending::movedBeforeCopy, &Mending::onLoss, &Mending::onlyWhereLossIsMade,
-                       &Mending::onStages})
+  for (auto attempt :
+       {&Mending::movedBeforeCopy, &Mending::onLoss, &Mending::onlyWhereLossIsMade, &Mending::onStages})
     if (std::string found = (this->*attempt)(); !found.empty())
       return found + (context.costs.reductionIsMean && context.costs.scaling != Scaling::Program
                           ? ", or `reduction = sum`"
@@ -271,8 +271,7 @@ void reportUnevenScale(VerifyContext &context, const FactorFault &fault) {
   const LossTerms loss(context.program, context.costs);
   auto own = [&](uint32_t microbatch) { return loss.own(microbatch).value_or(0).str(); };
   auto declared = context.costs.declaredAt.find("scale");
-  const Span span =
-      declared == context.costs.declaredAt.end() ? context.program.span : declared->second;
+  const Span span = declared == context.costs.declaredAt.end() ? context.program.span : declared->second;
   const int64_t large = loss.sizeOf(fault.unit), small = loss.sizeOf(fault.other);
   const bool isSum = context.costs.microbatchLossIsSum;
   Finding &finding = context.diagnostics.report(
@@ -283,9 +282,10 @@ void reportUnevenScale(VerifyContext &context, const FactorFault &fault) {
        {"factor", isSum ? "1" : fmt::format("{} and {}", own(fault.unit), own(fault.other))},
        {"loss", context.costs.loss},
        {"wanted", isSum ? "each its own factor" : "one factor"},
-       {"product", fmt::format("no single factor serves microbatches of {} and {} {}", large, small,
-                               loss.units())}});
-  finding.fix.message = isSum ? "microbatch_loss = mean;, or scale = loss;" : "microbatch_loss = sum;, or scale = loss;";
+       {"product",
+        fmt::format("no single factor serves microbatches of {} and {} {}", large, small, loss.units())}});
+  finding.fix.message =
+      isSum ? "microbatch_loss = mean;, or scale = loss;" : "microbatch_loss = sum;, or scale = loss;";
   context.hasErrors = true;
 }
 
@@ -303,8 +303,8 @@ static void reportOverflow(VerifyContext &context, FactorCheck &check, const Fac
 
 static std::string pathsText(FactorCheck &check, const FactorFault &fault) {
   return fmt::format("{} over the edge {} -> {} ({}), {} over the edge {} -> {}", fault.factor.str(),
-                     fault.stage, fault.stage + 1, check.productOf(fault), fault.otherFactor.str(), fault.stage,
-                     fault.other);
+                     fault.stage, fault.stage + 1, check.productOf(fault), fault.otherFactor.str(),
+                     fault.stage, fault.other);
 }
 
 void reportWrongFactor(VerifyContext &context, FactorCheck &check, llvm::ArrayRef<FactorFault> all,
@@ -330,19 +330,22 @@ void reportWrongFactor(VerifyContext &context, FactorCheck &check, llvm::ArrayRe
     return reportOverflow(context, check, first, group);
   const Extent extent = extentOf(here, first);
   const bool isPaths = first.kind == FactorFault::Paths;
-  Finding &finding = report(
-      context, group,
-      {{"stages", listed("stage", "stages", extent.stages)},
-       {"microbatches", listed("microbatch", "microbatches", extent.units)},
-       {"count", extent.units.size() == 1 ? "counts" : "count"},
-       {"factor", isPaths ? fmt::format("{} or {}", first.factor.str(), first.otherFactor.str())
-                          : first.factor.str()},
-       {"loss", context.costs.loss},
-       {"wanted", first.wanted.str()},
-       {"product", isPaths ? pathsText(check, first) : check.productOf(first)}});
+  Finding &finding =
+      report(context, group,
+             {{"stages", listed("stage", "stages", extent.stages)},
+              {"microbatches", listed("microbatch", "microbatches", extent.units)},
+              {"count", extent.units.size() == 1 ? "counts" : "count"},
+              {"factor", isPaths ? fmt::format("{} or {}", first.factor.str(), first.otherFactor.str())
+                                 : first.factor.str()},
+              {"loss", context.costs.loss},
+              {"wanted", first.wanted.str()},
+              {"product", isPaths ? pathsText(check, first) : check.productOf(first)}});
   if (first.accumulator != first.stage)
     finding.notes.push_back(
-        {fmt::format("in the accumulator of stage {}, which holds the tied weight", first.accumulator), {}, {}, ""});
+        {fmt::format("in the accumulator of stage {}, which holds the tied weight", first.accumulator),
+         {},
+         {},
+         ""});
   const std::vector<OpId> unheard = check.ineffectiveScales(first);
   if (!unheard.empty())
     noteOp(context, finding, unheard.front(),
@@ -367,10 +370,12 @@ void reportWrongFactor(VerifyContext &context, FactorCheck &check, llvm::ArrayRe
          ""});
   }
   if (told.size() > mostNotes + 1)
-    finding.notes.push_back({fmt::format("{} more", counted(told.size() - mostNotes - 1, "factor", "factors")), {}, {}, ""});
-  finding.fix.message = isPaths ? fmt::format("one factor on both edges: the same `scale` on stages {} and {}",
-                                              first.stage + 1, first.other)
-                                : Mending(context, check, all, here).words();
+    finding.notes.push_back(
+        {fmt::format("{} more", counted(told.size() - mostNotes - 1, "factor", "factors")), {}, {}, ""});
+  finding.fix.message = isPaths
+                            ? fmt::format("one factor on both edges: the same `scale` on stages {} and {}",
+                                          first.stage + 1, first.other)
+                            : Mending(context, check, all, here).words();
 }
 
 } // namespace sluice

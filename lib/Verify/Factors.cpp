@@ -114,8 +114,7 @@ void FactorCheck::startRow(const FactorEdit &edit, Row &row) {
   for (uint32_t unit = 0; unit < program.microbatches; ++unit) {
     row[unit].isKnown = groupOf[unit] != noUpdate;
     if (row[unit].isKnown)
-      row[unit].factor =
-          times(loss.base(groups[groupOf[unit]], unit / program.sequenceSplits), edit.ofLoss);
+      row[unit].factor = times(loss.base(groups[groupOf[unit]], unit / program.sequenceSplits), edit.ofLoss);
   }
 }
 

@@ -16,7 +16,7 @@ struct FactorFault {
     Wrong,    ///< `factor` instead of `wanted`.
     Overflow, ///< The factor leaves 64 bits: `factor` is not known.
     Uneven,   ///< No single factor serves the microbatches `unit` and `other` of one accumulator.
-    Paths,    ///< Gradients arrive over `other`'s edge with factor `otherFactor`, over the chain with `factor`.
+    Paths, ///< Gradients arrive over `other`'s edge with factor `otherFactor`, over the chain with `factor`.
   } kind;
   uint32_t device, stage;
   uint32_t accumulator; ///< The stage whose accumulator it is in: `stage`, or one that shares a tied weight.

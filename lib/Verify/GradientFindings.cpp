@@ -7,11 +7,12 @@
 
 namespace sluice {
 
-static constexpr Rule orderOfBlame[] = {
-    Rule::MissingUpdate,           Rule::EmptyUpdate,      Rule::ContributionLost, Rule::GradientNotCleared,
-    Rule::GradientInFlight,        Rule::UpdateBeforeContribution,
-    Rule::ContributionAfterReduce, Rule::ReducedTwice,     Rule::MissingReduce,    Rule::WrongFactor,
-    Rule::NormMisplaced,           Rule::NormNotGlobal};
+static constexpr Rule orderOfBlame[] = {Rule::MissingUpdate,           Rule::EmptyUpdate,
+                                        Rule::ContributionLost,        Rule::GradientNotCleared,
+                                        Rule::GradientInFlight,        Rule::UpdateBeforeContribution,
+                                        Rule::ContributionAfterReduce, Rule::ReducedTwice,
+                                        Rule::MissingReduce,           Rule::WrongFactor,
+                                        Rule::NormMisplaced,           Rule::NormNotGlobal};
 
 static OpId endOf(const VerifyContext &context, const Fault &fault) {
   return context.program.deviceBegin[fault.device + 1];
@@ -201,7 +202,8 @@ static void reportContributionLost(VerifyContext &context, const FaultGroup &gro
       break;
   }
   const std::vector<OpId> lost = contributionsIn(context, first, begin, first.op);
-  Finding &finding = report(context, group, {{"op", opText(context, first.op)}, {"ops", opList(context, lost)}});
+  Finding &finding =
+      report(context, group, {{"op", opText(context, first.op)}, {"ops", opList(context, lost)}});
   noteOp(context, finding, lost.front(), opText(context, lost.front()) + " is the first of them");
   noteOthers(context, group, false, finding);
   finding.fix.message =
@@ -212,8 +214,8 @@ static void reportContributionLost(VerifyContext &context, const FaultGroup &gro
 
 static void reportGradientNotCleared(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
-  Finding &finding = report(
-      context, group, {{"op", opText(context, first.op)}, {"update", opText(context, first.other)}});
+  Finding &finding =
+      report(context, group, {{"op", opText(context, first.op)}, {"update", opText(context, first.other)}});
   noteOp(context, finding, first.other,
          opText(context, first.other) + " leaves what it has used, since the schedule empties by `zero`");
   noteOthers(context, group, false, finding);
@@ -224,13 +226,13 @@ static void reportGradientInFlight(VerifyContext &context, const FaultGroup &gro
   const Fault &first = group.front();
   const Program &program = context.program;
   const std::string start = str(program, first.other);
-  Finding &finding = report(
-      context, group,
-      {{"op", str(program, first.op)}, {"stage", fmt::format("{}", first.stage)}, {"start", start}});
+  Finding &finding =
+      report(context, group,
+             {{"op", str(program, first.op)}, {"stage", fmt::format("{}", first.stage)}, {"start", start}});
   noteOp(context, finding, first.other, start + " is still at it");
   noteOthers(context, group, false, finding);
-  finding.fix.message =
-      fmt::format("wait {} before it", llvm::StringRef(start).drop_front(llvm::StringRef("start ").size()).str());
+  finding.fix.message = fmt::format(
+      "wait {} before it", llvm::StringRef(start).drop_front(llvm::StringRef("start ").size()).str());
 }
 
 static void reportGroup(VerifyContext &context, const FaultGroup &group) {
@@ -273,8 +275,7 @@ static std::vector<FactorFault> findFactorFaults(VerifyContext &context, FactorC
     for (const FactorFault &factor : factors)
       if ((factor.kind == FactorFault::Overflow) == overflows &&
           seen.insert(VerifyContext::copy(factor.device, factor.stage)).second)
-        faults.push_back(
-            {Rule::WrongFactor, 0, factor.device, factor.stage, noMicrobatch, factor.op, noOp});
+        faults.push_back({Rule::WrongFactor, 0, factor.device, factor.stage, noMicrobatch, factor.op, noOp});
   return factors;
 }
 

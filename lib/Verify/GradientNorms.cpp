@@ -85,7 +85,7 @@ void NormWalk::update(OpId id) {
 
 void NormWalk::walk(uint32_t onDevice) {
   device = onDevice;
-  llvm::fill(updated, 0);
+  updated.assign(program.stages, 0);
   open = contribution = local = firstUpdate = noOp;
   seesAll = program.stagesOn(device).size() == program.stages;
   for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {

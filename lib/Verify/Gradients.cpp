@@ -125,8 +125,7 @@ void GradientWalk::add(OpId id, uint32_t stage) {
   if (accumulator.isUsed) {
     fault(Rule::GradientNotCleared, stage, id, accumulator.lastUpdate);
     accumulator.isUsed = false; // once is enough
-  } else if (!accumulator.isCleared && accumulator.ontoLeftover == noOp &&
-             accumulator.firstUpdate == noOp) {
+  } else if (!accumulator.isCleared && accumulator.ontoLeftover == noOp && accumulator.firstUpdate == noOp) {
     accumulator.ontoLeftover = id;
   }
   // Without an update in the file only what is added behind shows that the step was not over.

@@ -67,9 +67,8 @@ static bool reportEmpty(VerifyContext &context) {
   const bool takesMeans = costs.loss == "mean over microbatches" || !costs.microbatchLossIsSum;
   const bool isOverTokens = costs.loss == "mean over tokens";
   const std::vector<int64_t> &sizes = isOverTokens ? costs.tokens : costs.samples;
-  const bool isNothing = costs.loss != "sum" && !sizes.empty() && llvm::all_of(sizes, [](int64_t size) {
-    return size == 0;
-  });
+  const bool isNothing =
+      costs.loss != "sum" && !sizes.empty() && llvm::all_of(sizes, [](int64_t size) { return size == 0; });
   if (!takesMeans && !isNothing)
     return true;
   std::vector<uint32_t> empty;
@@ -82,12 +81,11 @@ static bool reportEmpty(VerifyContext &context) {
       Rule::EmptyMicrobatch, declaredSpan(context, {isOverTokens ? "tokens" : "samples", "loss"}),
       {{"microbatch", fmt::format("{}", empty.front())}, {"units", isOverTokens ? "tokens" : "samples"}});
   if (empty.size() > 1)
-    finding.notes.push_back(
-        {fmt::format("the same holds for {}",
-                     listed("microbatch", "microbatches", {empty.begin() + 1, empty.end()})),
-         {},
-         {},
-         ""});
+    finding.notes.push_back({fmt::format("the same holds for {}", listed("microbatch", "microbatches",
+                                                                         {empty.begin() + 1, empty.end()})),
+                             {},
+                             {},
+                             ""});
   finding.fix.message = !isNothing && costs.loss != "mean over microbatches"
                             ? "microbatch_loss = sum;, or leave the microbatch out"
                             : "leave the microbatch out";

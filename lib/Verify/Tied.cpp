@@ -88,8 +88,8 @@ void TiedWalk::update(Share &share, OpId id) {
            !(program.ops[behind].kind == OpKind::ReduceTied && !program.ops[behind].isWait() &&
              program.ops[behind].microbatch == share.weight))
       ++behind;
-    later.push_back(fault(Rule::MissingTiedReduce, share, id,
-                          behind < program.deviceBegin[device + 1] ? behind : noOp));
+    later.push_back(
+        fault(Rule::MissingTiedReduce, share, id, behind < program.deviceBegin[device + 1] ? behind : noOp));
   } else if (share.leavingOut != noOp) {
     faults.push_back(fault(Rule::ContributionAfterReduce, share, share.leavingOut));
   }
@@ -159,8 +159,7 @@ static void reportMissing(VerifyContext &context, const FaultGroup &group) {
   // Copies of the one stage that has the weight: their shares are what lacks.
   std::string lacking = others.empty() ? "its copies" : listed("stage", "stages", others);
   Finding &finding = report(
-      context, group,
-      {{"update", opText(context, first.op)}, {"stages", lacking}, {"weight", weight.name}});
+      context, group, {{"update", opText(context, first.op)}, {"stages", lacking}, {"weight", weight.name}});
   if (first.other != noOp)
     noteOp(context, finding, first.other, opText(context, first.other) + " stands behind the update");
   finding.notes.push_back({"the weight is tied here", weight.span, {}, ""});
@@ -182,8 +181,8 @@ static void reportAfterShard(VerifyContext &context, const FaultGroup &group) {
   if (auto declared = context.costs.declaredAt.find("reduced"); declared != context.costs.declaredAt.end())
     finding.notes.push_back({"gradients are sharded here", declared->second, {}, ""});
   noteOthers(context, group, false, finding);
-  finding.fix.message = fmt::format("swap them: {} in front of {}", opText(context, first.op),
-                                    opText(context, first.other));
+  finding.fix.message =
+      fmt::format("swap them: {} in front of {}", opText(context, first.op), opText(context, first.other));
 }
 
 void reportTiedFaults(VerifyContext &context, std::vector<Fault> faults) {

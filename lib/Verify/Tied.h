@@ -37,7 +37,6 @@ private:
 void findTiedFaults(const Program &program, const CostModel &costs, const Copies &copies, const Ties &ties,
                     std::vector<Fault> &faults, std::vector<Fault> &later);
 
-
 /// 608 and 609 in words, of copies that no earlier rule explains.
 void reportTiedFaults(VerifyContext &context, std::vector<Fault> faults);
 
