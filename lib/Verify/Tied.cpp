@@ -152,9 +152,18 @@ static std::vector<uint32_t> otherMembers(const TiedWeight &weight, uint32_t sta
   return others;
 }
 
+/// The weight of a fault: a cause has room for a part of its number.
+static uint32_t weightOf(const VerifyContext &context, const Fault &fault) {
+  uint32_t weight = fault.cause;
+  while (!llvm::is_contained(context.program.ties[weight].stages, fault.stage))
+    weight += 256;
+  return weight;
+}
+
 static void reportMissing(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
-  const TiedWeight &weight = context.program.ties[first.cause];
+  const uint32_t number = weightOf(context, first);
+  const TiedWeight &weight = context.program.ties[number];
   std::vector<uint32_t> others = otherMembers(weight, first.stage);
   // Copies of the one stage that has the weight: their shares are what lacks.
   std::string lacking = others.empty() ? "its copies" : listed("stage", "stages", others);
@@ -164,8 +173,7 @@ static void reportMissing(VerifyContext &context, const FaultGroup &group) {
     noteOp(context, finding, first.other, opText(context, first.other) + " stands behind the update");
   finding.notes.push_back({"the weight is tied here", weight.span, {}, ""});
   noteOthers(context, group, false, finding);
-  Op call{OpKind::ReduceTied, 0, weight.stages.front(), first.cause};
-  const std::vector<uint32_t> devices = context.program.membersOf(call);
+  const std::vector<uint32_t> devices = context.program.membersOf({OpKind::ReduceTied, 0, 0, number});
   finding.fix.message = fmt::format("reduce_tied({}) in front of the update, on {}", weight.name,
                                     listed("device", "devices", devices));
 }
