@@ -338,6 +338,15 @@ void Compilation::runQueues(const Setting &setting, Diagnostics &diagnostics,
     visit(queue, evaluator);
 }
 
+Equivalence equivalenceOf(const Instance &instance, const Diagnostics &diagnostics) {
+  std::vector<Finding> own;
+  for (const Finding &finding : diagnostics.findings())
+    if (finding.schedule == instance.name || finding.schedule.empty() ||
+        llvm::is_contained(finding.alsoIn, instance.name))
+      own.push_back(finding);
+  return equivalenceOf(instance.program, instance.costs, own);
+}
+
 std::string reach(const Instance &instance) {
   std::string parameters = instance.parameterText();
   std::string text = instance.name + (parameters.empty() ? "" : " at " + parameters);
@@ -351,12 +360,9 @@ std::string reach(const Instance &instance) {
   text += instance.program.isExplicit ? "; communication as written"
                                       : fmt::format("; communication added by {}", costs.communication);
   text += "; not covered: ";
-  text += "gradient scaling, collectives outside the pipeline, what the job passes for "
-          "n_microbatches";
+  text += "collectives outside the pipeline, what the job passes for n_microbatches";
   if (!costs.memoryLimit.empty())
     text += ", memory against its limit (expect peak_memory checks it)";
-  if (llvm::any_of(instance.program.ops, [](const Op &op) { return op.kind == OpKind::Zero; }))
-    text += ", gradients left over from the step before";
   if (llvm::is_contained(costs.batchNormStage, true))
     text += ", batch norm over microbatches instead of the batch";
   return text;

@@ -8,6 +8,7 @@
 #include "IR/CostModel.h"
 #include "Sema/Evaluate.h"
 #include "Timeline/Figures.h"
+#include "Verify/Equivalence.h"
 #include "Verify/Verify.h"
 
 #include <memory>
@@ -123,6 +124,9 @@ void checkExpectations(Instance &instance, Evaluator &evaluator, const SourceMan
 bool hasExpectations(const CheckedFile &file, const Instance &instance, bool withImported);
 /// How many statements of `expect` blocks of the file itself speak of the instance.
 size_t expectationCount(const CheckedFile &file, const Instance &instance);
+
+/// Optimizer equivalence of one instance, with the findings of its run.
+Equivalence equivalenceOf(const Instance &instance, const Diagnostics &diagnostics);
 
 /// What a clean verdict covers: `main at P=4, M=8; completes under nccl; …`.
 std::string reach(const Instance &instance);

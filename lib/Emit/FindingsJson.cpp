@@ -81,6 +81,19 @@ static void finding(llvm::json::OStream &json, const Finding &finding, const Sou
   });
 }
 
+static void equivalence(llvm::json::OStream &json, const Equivalence &verdict) {
+  json.attribute("verdict", name(verdict.holds));
+  json.attribute("reason", text(verdict.reason));
+  json.attributeArray("rules", [&] {
+    for (Rule rule : verdict.rules)
+      json.value(info(rule).name);
+  });
+  json.attributeArray("not_promised", [&] {
+    for (const std::string &item : verdict.notPromised)
+      json.value(text(item));
+  });
+}
+
 std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<CheckedInstance> checked,
                          llvm::ArrayRef<FailingSchedule> failing, unsigned allowed,
                          const SourceManager &sources) {
@@ -108,6 +121,8 @@ std::string findingsJson(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<Checke
           });
           json.attribute("transport", instance.transport);
           json.attribute("communication", instance.communication);
+          if (instance.equivalence)
+            json.attributeObject("equivalence", [&] { equivalence(json, *instance.equivalence); });
         });
     });
     if (!failing.empty())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Support/Diagnostics.h"
+#include "Verify/Equivalence.h"
 
 namespace sluice {
 
@@ -11,6 +12,7 @@ struct CheckedInstance {
   size_t settings = 1; ///< How many of them were clean; parameters are left out where there are several.
   std::vector<std::pair<std::string, std::string>> parameters;
   std::string transport, communication;
+  std::optional<Equivalence> equivalence = std::nullopt; ///< If it was asked for.
 };
 
 /// A schedule that has errors at some of several settings.

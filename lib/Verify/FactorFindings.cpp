@@ -206,8 +206,9 @@ std::string Mending::onlyWhereLossIsMade() {
   edit.onlyWhereLossIsMade = true;
   if (scaled == noOp || !mends(edit))
     return "";
-  return fmt::format("scale the backwards of stage {} alone, where the loss is made: `if` around the others, "
-                     "without `scale`",
+  const OpId made = context.index.backward(last, first.unit);
+  const Rational scale = made != noOp && program.ops[made].hasFactor() ? program.factorOf(made) : Rational(1);
+  return fmt::format("`scale {}` on the backwards of stage {} alone, where the loss is made", scale.str(),
                      last);
 }
 

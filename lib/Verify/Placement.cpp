@@ -87,6 +87,16 @@ static void reportSplitsApart(VerifyContext &context) {
   blame(context, all);
 }
 
+/// Whether an op without a microbatch has a part on this device: a norm on any, all else where a copy is.
+static bool hasPart(const VerifyContext &context, const Op &op, uint32_t device) {
+  if (op.kind == OpKind::Norm)
+    return true;
+  if (op.kind != OpKind::ReduceTied)
+    return context.copies.isOn(op.stage, device);
+  return llvm::any_of(context.program.ties[op.microbatch].stages,
+                      [&](uint32_t stage) { return context.copies.isOn(stage, device); });
+}
+
 static std::vector<Fault> findMisplacedOps(const VerifyContext &context) {
   const Program &program = context.program;
   std::vector<Fault> faults;
@@ -94,9 +104,10 @@ static std::vector<Fault> findMisplacedOps(const VerifyContext &context) {
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
       bool isHere = op.hasMicrobatch() ? program.deviceOf(op.stage, op.microbatch) == device
-                                       : context.copies.isOn(op.stage, device);
+                                       : hasPart(context, op, device);
       if (!isHere)
-        faults.push_back({Rule::WrongDevice, 0, device, op.stage, op.microbatch, id, noOp});
+        faults.push_back({Rule::WrongDevice, 0, device, op.stage,
+                          op.hasMicrobatch() ? op.microbatch : noMicrobatch, id, noOp});
     }
   return faults;
 }
@@ -105,8 +116,8 @@ static std::string ownersOf(const VerifyContext &context, const Op &op) {
   if (op.hasMicrobatch())
     return fmt::format("device {} for microbatch {}", context.program.deviceOf(op.stage, op.microbatch),
                        op.microbatch);
-  llvm::ArrayRef<uint32_t> owners = context.copies.devicesOf(op.stage);
-  return owners.empty() ? "no device" : listed("device", "devices", owners.vec());
+  const std::vector<uint32_t> owners = context.program.membersOf(op);
+  return owners.empty() ? "no device" : listed("device", "devices", owners);
 }
 
 static void reportMisplacedOps(VerifyContext &context) {
@@ -124,7 +135,7 @@ static void reportMisplacedOps(VerifyContext &context) {
     const Fault &first = group.front();
     const Op &op = context.program.ops[first.op];
     Finding &finding = report(context, group,
-                              {{"op", str(op)},
+                              {{"op", opText(context, first.op)},
                                {"device", fmt::format("{}", first.device)},
                                {"stage", fmt::format("{}", first.stage)},
                                {"owners", ownersOf(context, op)}});

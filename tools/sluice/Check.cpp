@@ -33,6 +33,11 @@ static cl::opt<unsigned> threads("threads",
                                           "many as the machine has cores)"),
                                  cl::value_desc("N"), cl::init(0), cl::sub(checkCommand));
 
+static cl::opt<bool> equivalence("equivalence",
+                                 cl::desc("Also say whether the step equals unpipelined training, and what "
+                                          "that does not promise"),
+                                 cl::sub(checkCommand));
+
 /// `--deny` and `--warn` in the order of the command line: of two about one rule the last holds.
 static ExitCode readSeverities(std::vector<std::pair<Rule, Severity>> &severities) {
   std::map<unsigned, std::pair<std::string, Severity>> byPosition;
@@ -83,6 +88,7 @@ ExitCode runCheck() {
 
   CheckRun run;
   run.checkClosedForms(closedForms);
+  run.equivalence = equivalence;
   run.threads = threads;
   if (ExitCode code = readSeverities(run.severities); code != Clean)
     return code;

@@ -86,6 +86,8 @@ ExitCode CheckRun::file(const std::string &path, bool inFolder) {
   if (!checkNames(compilation, settings, options))
     return Usage;
   ++schedules;
+  if (equivalence && settings.size() > 1)
+    return usageError("--equivalence speaks of one setting: give each -D one value");
   if (settings.size() == 1)
     single(path, compilation, diagnostics);
   else
@@ -107,11 +109,14 @@ void CheckRun::queues(const std::string &path, Compilation &compilation, Diagnos
 
 void CheckRun::single(const std::string &path, Compilation &compilation, Diagnostics &diagnostics) {
   std::vector<std::pair<std::string, std::string>> reached;
+  std::vector<std::pair<size_t, Equivalence>> equivalences; // by place in `checked`
   compilation.run(settings[0], options, Compilation::Depth::Expectations, diagnostics,
                   [&](Instance &instance) {
                     reached.emplace_back(instance.name, reach(instance));
                     checked.push_back({instance.name, 1, instance.parameters, instance.costs.transport,
                                        instance.costs.communication});
+                    if (equivalence && instance.isCompiled)
+                      equivalences.emplace_back(checked.size() - 1, equivalenceOf(instance, diagnostics));
                   });
   add(diagnostics);
   for (const auto &[name, line] : reached)
@@ -120,6 +125,11 @@ void CheckRun::single(const std::string &path, Compilation &compilation, Diagnos
                  (f.schedule == name || f.schedule.empty() || llvm::is_contained(f.alsoIn, name));
         }))
       verdicts.push_back({path, "clean: " + line});
+  for (auto &[number, verdict] : equivalences) {
+    const std::string &schedule = checked[number].schedule;
+    verdicts.push_back({path, fmt::format("equivalence of {}: {}", schedule, sluice::str(verdict))});
+    checked[number].equivalence = std::move(verdict);
+  }
 }
 
 static bool concerns(const SweptFinding &swept, const Sweep::Schedule &schedule) {

@@ -14,6 +14,8 @@ public:
   size_t schedules = 0;                              ///< Seen so far.
   unsigned threads = 0;                              ///< `--threads`; 0: as many as the machine runs.
 
+  bool equivalence = false; ///< `--equivalence`: say whether the step equals unpipelined training.
+
   /// Whether closed forms of imported files are checked too.
   void checkClosedForms(bool wanted) { options.closedForms = wanted; }
   /// Reads `-D` and the other options that all files share.

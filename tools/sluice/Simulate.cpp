@@ -9,6 +9,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
+#include <fmt/format.h>
+
 namespace sluice::tool {
 
 namespace cl = llvm::cl;
@@ -65,6 +67,16 @@ static ExitCode chartOptions(const Instance &instance, ChartOptions &options) {
   return Clean;
 }
 
+/// The verdict in short; `check --equivalence` says all of it.
+static std::string equivalenceLine(const Equivalence &verdict) {
+  const bool holds = verdict.holds == Equivalence::Holds::Yes;
+  return fmt::format("  equivalence: {} unpipelined training{}\n",
+                     holds                                     ? "the step equals"
+                     : verdict.holds == Equivalence::Holds::No ? "the step does not equal"
+                                                               : "not decided whether the step equals",
+                     holds ? "; check --equivalence says what that leaves out" : ": " + verdict.reason);
+}
+
 ExitCode runSimulate() {
   if (path.empty())
     return usageError("name a file to simulate");
@@ -81,9 +93,12 @@ ExitCode runSimulate() {
 
   std::string text;
   std::vector<Instance> instances;
+  std::vector<Equivalence> equivalences; // of each instance
   session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures,
-                          session.diagnostics,
-                          [&](Instance &instance) { instances.push_back(std::move(instance)); });
+                          session.diagnostics, [&](Instance &instance) {
+                            equivalences.push_back(equivalenceOf(instance, session.diagnostics));
+                            instances.push_back(std::move(instance));
+                          });
   std::vector<ScheduleFigures> figures;
   std::vector<SvgSchedule> pictures;
   for (const Instance &instance : instances) {
@@ -111,6 +126,7 @@ ExitCode runSimulate() {
     text += text.empty() ? "" : "\n";
     text += instance.name + (parameters.empty() ? "" : " at " + parameters) + "\n\n";
     text += chart(instance.program, instance.costs, *instance.timeline, *instance.figures, options);
+    text += equivalenceLine(equivalences[&instance - instances.data()]);
   }
   if (kind == "json" && !figures.empty())
     text = figuresJson(figures);
