@@ -189,8 +189,11 @@ std::string opList(const VerifyContext &context, llvm::ArrayRef<OpId> ops) {
     microbatches[{op.kind, op.stage}].push_back(op.microbatch);
   }
   std::vector<std::string> parts;
-  for (auto &[key, numbers] : microbatches)
-    parts.push_back(fmt::format("{}({}, {})", name(key.first).str(), key.second, numberList(numbers)));
+  for (auto &[key, numbers] : microbatches) {
+    const std::string runs = numberList(numbers);
+    for (llvm::StringRef run : llvm::split(runs, ", "))
+      parts.push_back(fmt::format("{}({}, {})", name(key.first).str(), key.second, run.str()));
+  }
   return llvm::join(parts, ", ");
 }
 

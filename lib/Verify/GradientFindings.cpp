@@ -287,7 +287,7 @@ void verifyGradients(VerifyContext &context) {
   const bool takesMeans = verifyLossTerms(context);
   const Ties ties(program, context.copies);
   const GradientTerms terms(program, costs);
-  std::vector<Fault> faults = findGradientFaults(program, costs, context.copies), tied;
+  std::vector<Fault> faults = findGradientFaults(program, context.copies, ties, terms), tied;
   findTiedFaults(program, costs, context.copies, ties, faults, tied);
   findNormFaults(program, costs, context.copies, terms, faults);
   std::optional<FactorCheck> check;

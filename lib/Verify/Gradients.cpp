@@ -47,9 +47,8 @@ struct Accumulator {
 
 class GradientWalk {
 public:
-  GradientWalk(const Program &program, const CostModel &costs, const Copies &copies)
-      : program(program), copies(copies), terms(program, costs), ties(program, copies),
-        accumulators(program.stages) {}
+  GradientWalk(const Program &program, const Copies &copies, const Ties &ties, const GradientTerms &terms)
+      : program(program), copies(copies), ties(ties), terms(terms), accumulators(program.stages) {}
   std::vector<Fault> run();
 
 private:
@@ -70,8 +69,8 @@ private:
 
   const Program &program;
   const Copies &copies;
-  const GradientTerms terms;
-  const Ties ties;
+  const Ties &ties;
+  const GradientTerms &terms;
   uint32_t device = 0;
   std::vector<Accumulator> accumulators; // per stage
   std::vector<uint32_t> touched;         // stages with a gradient life on this device
@@ -261,10 +260,15 @@ std::vector<Fault> GradientWalk::run() {
   return std::move(faults);
 }
 
+std::vector<Fault> findGradientFaults(const Program &program, const Copies &copies, const Ties &ties,
+                                      const GradientTerms &terms) {
+  return GradientWalk(program, copies, ties, terms).run();
+}
+
 std::vector<Fault> findGradientFaults(const Program &program, const CostModel &costs, const Copies &copies) {
   if (program.isEvaluation)
     return {};
-  return GradientWalk(program, costs, copies).run();
+  return findGradientFaults(program, copies, Ties(program, copies), GradientTerms(program, costs));
 }
 
 } // namespace sluice

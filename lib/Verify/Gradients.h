@@ -40,6 +40,8 @@ struct GradientTerms {
 /// changes nothing. A synchronous program is judged as if run twice in a row.
 inline constexpr uint8_t harmlessRepeat = 1;
 std::vector<Fault> findGradientFaults(const Program &program, const CostModel &costs, const Copies &copies);
+std::vector<Fault> findGradientFaults(const Program &program, const Copies &copies, const class Ties &ties,
+                                      const GradientTerms &terms);
 
 /// GradientNorms.cpp: faults of 512 and 513. Fault::op is the norm, or the update that it clips; Fault::other
 /// what stands on the wrong side of it, or the norm.
