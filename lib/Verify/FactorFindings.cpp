@@ -64,10 +64,11 @@ std::string FactorCheck::productOf(const FactorFault &fault) {
     if (op != noOp && program.ops[op].hasFactor())
       parts.push_back({program.factorOf(op), placeText(context, op, from)});
   };
-  groupUpdates(program.stages - 1);
+  groupUpdates(fault.stage);
   const uint32_t whole = fault.unit / program.sequenceSplits;
   const Factor own = loss.own(whole);
-  const Factor base = groupOf[fault.unit] == noUpdate ? own : loss.base(groups[groupOf[fault.unit]], whole);
+  const Factor base =
+      isRelative() && groupOf[fault.unit] != noUpdate ? loss.target(groups[groupOf[fault.unit]], whole) : own;
   if (costs.scaling == Scaling::Loss) {
     parts.push_back({base.value_or(1), settingText(context, "loss", "loss", from)});
   } else {

@@ -12,7 +12,7 @@ static Factor times(const Factor &a, const Factor &b) { return a && b ? multiply
 static Factor over(const Factor &a, const Factor &b) { return a && b ? divide(*a, *b) : std::nullopt; }
 
 bool hasFactors(const Program &program, const CostModel &costs) {
-  return !program.factors.empty() || costs.scaling != TrainingTerms::Scaling::Loss || costs.asynchronous ||
+  return !program.factors.empty() || costs.scaling != TrainingTerms::Scaling::Loss ||
          (costs.reductionIsMean && costs.replicas.value_or(1) > 1);
 }
 
@@ -108,13 +108,15 @@ void FactorCheck::groupUpdates(uint32_t stage) {
   }
 }
 
-/// What arrives at the last stage, where the loss is made.
+/// What arrives at the last stage, where the loss is made. Where the executor scales by itself, each update's
+/// share of it is what is wanted, so factors are counted in parts of that.
 void FactorCheck::startRow(const FactorEdit &edit, Row &row) {
   row.resize(program.microbatches);
   for (uint32_t unit = 0; unit < program.microbatches; ++unit) {
     row[unit].isKnown = groupOf[unit] != noUpdate;
     if (row[unit].isKnown)
-      row[unit].factor = times(loss.base(groups[groupOf[unit]], unit / program.sequenceSplits), edit.ofLoss);
+      row[unit].factor =
+          times(isRelative() ? Factor(1) : loss.own(unit / program.sequenceSplits), edit.ofLoss);
   }
 }
 
@@ -137,8 +139,10 @@ void FactorCheck::passOn(uint32_t stage, const FactorEdit &edit, Row &row, const
       if (here.isKnown && here.factor && other.factor && here.factor != other.factor)
         if (OpId id = context.index.contribution(stage, unit); id != noOp && groupOf[unit] != noUpdate) {
           const Factor wanted = loss.target(groups[groupOf[unit]], unit / program.sequenceSplits);
+          const Factor share = isRelative() ? wanted : Factor(1);
           faults.push_back({FactorFault::Paths, program.deviceOf(stage, unit), stage, stage, unit, id,
-                            *here.factor, wanted.value_or(1), skip.to, *other.factor});
+                            times(here.factor, share).value_or(0), wanted.value_or(0), skip.to,
+                            times(other.factor, share).value_or(0)});
         }
       here.isKnown &= other.isKnown && here.factor == other.factor;
     }
@@ -160,7 +164,8 @@ void FactorCheck::compare(uint32_t stage, const FactorEdit &edit, Row &row) {
       if (!update)
         return;
       const Factor wanted = loss.target(groups[groupOf[unit]], whole);
-      const Factor factor = times(added, behind(*life, life->updates[*update], id, edit));
+      const Factor behindIt = times(added, behind(*life, life->updates[*update], id, edit));
+      const Factor factor = isRelative() ? times(behindIt, wanted) : behindIt;
       if (factor && wanted && *factor == *wanted)
         return;
       faults.push_back({factor && wanted ? FactorFault::Wrong : FactorFault::Overflow, device, stage,

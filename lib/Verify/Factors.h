@@ -73,6 +73,7 @@ private:
   };
   using Row = std::vector<Arriving>;
 
+  bool isRelative() const { return context.costs.scaling != TrainingTerms::Scaling::Program; }
   void collectLives();
   std::vector<OpId> scalesOf(const FactorFault &fault, bool reach) const;
   const Life *lifeOf(uint32_t device, uint32_t stage) const;

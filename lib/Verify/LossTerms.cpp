@@ -50,10 +50,6 @@ bool LossTerms::isServedByOneFactor(const Group &group) const {
   return isAsWanted || sizeOf(group.smallest) == sizeOf(group.largest);
 }
 
-std::optional<Rational> LossTerms::base(const Group &group, uint32_t microbatch) const {
-  return costs.scaling == TrainingTerms::Scaling::Program ? own(microbatch) : target(group, microbatch);
-}
-
 /// The line of a setting of `training`; else of the schedule.
 static Span declaredSpan(const VerifyContext &context, std::initializer_list<const char *> settings) {
   for (const char *setting : settings)

@@ -31,8 +31,6 @@ public:
   std::optional<Rational> target(const Group &group, uint32_t microbatch) const;
   /// What the loss of a microbatch gives without any scale: its mean, or its sum.
   std::optional<Rational> own(uint32_t microbatch) const;
-  /// What the executor scales by itself: `target`, or under `scale = program` `own`.
-  std::optional<Rational> base(const Group &group, uint32_t microbatch) const;
 
 private:
   const CostModel &costs;

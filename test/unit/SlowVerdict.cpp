@@ -204,7 +204,7 @@ struct Accumulator {
   const CostModel &costs;
   uint32_t device, stage;
   std::set<Fault> &failing;
-  bool anyUpdate = false, anyReduce = false; ///< Of any stage on any device.
+  bool anyUpdate = false, anyReduce = false, anyZero = false; ///< Of any stage on any device.
 
   void fault(unsigned rule) { failing.insert({rule, device, stage, noMicrobatch}); }
   void run();
@@ -218,10 +218,15 @@ void Accumulator::run() {
   const bool mustReduce = copies > 1 || (costs.replicas ? *costs.replicas > 1 : anyReduce);
   std::vector<int> covered; // reductions over each contribution that no update has used
   bool updated = false, reduced = false;
+  bool used = false;      // it holds what an update has applied: only a zero empties it
+  bool discarded = false; // a zero has taken contributions since the last update
   for (const Op &op : program.opsOf(device)) {
     if (op.stage != stage || !standsHere(program, device, op))
       continue;
     if (op.kind == OpKind::Backward || op.kind == OpKind::BackwardWeight) {
+      if (used || (discarded && !anyUpdate))
+        fault(used ? 511 : 510);
+      used = false;
       if (updated && !costs.asynchronous)
         fault(506);
       if (reduced && !costs.asynchronous && !isIdentity)
@@ -233,14 +238,37 @@ void Accumulator::run() {
           fault(503);
       reduced = true;
     } else if (op.kind == OpKind::Update) {
-      if (covered.empty())
+      if (covered.empty() && !discarded)
         fault(514);
       if (mustReduce && std::count(covered.begin(), covered.end(), 0) > 0)
         fault(reduced ? 502 : 501);
       covered.clear();
       updated = true;
+      used = anyZero;
+      discarded = false;
       reduced = reduced && !costs.asynchronous;
+    } else if (op.kind == OpKind::Zero) {
+      if (!covered.empty()) {
+        discarded = true;
+        if (anyUpdate)
+          fault(510);
+        reduced = false;
+      }
+      covered.clear();
+      used = false;
     }
+  }
+  // The same program once more, as far as what it has left matters.
+  for (const Op &op : program.opsOf(device)) {
+    if (!used || costs.asynchronous || op.stage != stage || !standsHere(program, device, op))
+      continue;
+    used = op.kind != OpKind::Zero;
+    if (op.kind == OpKind::Update)
+      break; // what stands behind has been judged above
+    if (op.kind != OpKind::Backward && op.kind != OpKind::BackwardWeight)
+      continue;
+    fault(511);
+    break;
   }
   if (anyUpdate && !covered.empty() && (!updated || costs.asynchronous))
     fault(505);
@@ -249,7 +277,7 @@ void Accumulator::run() {
 /// Of the rules that fail for one pair, or for one copy of a stage, the one that names the cause.
 static unsigned firstCause(const std::set<unsigned> &rules) {
   for (unsigned rule :
-       {801, 802, 201, 203, 204, 205, 207, 208, 206, 210, 202, 209, 505, 514, 506, 502, 503, 501})
+       {801, 802, 201, 203, 204, 205, 207, 208, 206, 210, 202, 209, 505, 514, 510, 511, 506, 502, 503, 501})
     if (rules.count(rule))
       return rule;
   return 0;
@@ -294,11 +322,12 @@ static std::set<Fault> stateless(const Program &program, const CostModel &costs)
     for (uint32_t microbatch = 0; microbatch < program.microbatches; ++microbatch)
       if (program.deviceOf(stage, microbatch) == noDevice)
         failing.insert({801, noDevice, stage, microbatch});
-  bool anyUpdate = false, anyReduce = false;
+  bool anyUpdate = false, anyReduce = false, anyZero = false;
   for (OpId id = 0; id < program.size(); ++id) {
     const Op &op = program.ops[id];
     anyUpdate |= op.kind == OpKind::Update;
     anyReduce |= op.kind == OpKind::Reduce;
+    anyZero |= op.kind == OpKind::Zero;
     if (!standsHere(program, program.deviceOf(id), op))
       failing.insert({802, program.deviceOf(id), op.stage, op.microbatch});
     if (op.kind == OpKind::Recompute && !op.has(Replay) && costs.isRandom(op.stage))
@@ -306,7 +335,7 @@ static std::set<Fault> stateless(const Program &program, const CostModel &costs)
   }
   for (uint32_t device = 0; device < program.devices; ++device)
     for (uint32_t stage : program.stagesOn(device))
-      Accumulator{program, costs, device, stage, failing, anyUpdate, anyReduce}.run();
+      Accumulator{program, costs, device, stage, failing, anyUpdate, anyReduce, anyZero}.run();
   if (!run(program, costs).complete)
     failing.insert({stuck, noDevice, 0, 0});
   return failing;
