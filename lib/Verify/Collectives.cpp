@@ -157,9 +157,8 @@ static void reportOrder(VerifyContext &context, const FaultGroup &group, llvm::A
 }
 
 bool verifyCollectives(VerifyContext &context) {
-  const auto isNorm = [](const Op &op) { return op.kind == OpKind::Norm; };
   if (!context.copies.isAnyShared() && context.program.ties.empty() &&
-      llvm::none_of(context.program.ops, isNorm))
+      !(context.kinds & kindBit(OpKind::Norm)))
     return true;
   const std::vector<Channel> channels = channelsOf(context);
   std::vector<Fault> missing, order;

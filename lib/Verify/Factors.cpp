@@ -22,7 +22,7 @@ FactorCheck::FactorCheck(const VerifyContext &context, const Ties &ties)
 }
 
 void FactorCheck::collectLives() {
-  const GradientTerms terms(program, context.costs);
+  const GradientTerms terms(context.program, context.kinds, context.costs);
   for (uint32_t device = 0; device < program.devices; ++device) {
     llvm::DenseMap<uint32_t, OpId> reductions; // per stage, since its last update
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {

@@ -47,7 +47,7 @@ static std::string reduceOf(uint32_t stage) {
 
 static void reportMissingReduce(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
-  const GradientTerms terms(context.program, context.costs);
+  const GradientTerms terms(context.program, context.kinds, context.costs);
   const uint32_t copies = context.copies.count(first.stage);
   std::string members = copies > 1 ? counted(copies, "copy", "copies") : "all replicas";
   if (std::optional<int64_t> count = terms.members(copies))
@@ -95,7 +95,7 @@ static size_t sharesOf(const VerifyContext &context, const Op &op) {
 static void reportReducedTwice(VerifyContext &context, const FaultGroup &group) {
   const Fault &first = group.front();
   const uint32_t copies = context.copies.count(first.stage);
-  const GradientTerms terms(context.program, context.costs);
+  const GradientTerms terms(context.program, context.kinds, context.costs);
   std::string factor = copies > 1 ? fmt::format("{} times the replicas", copies) : "the number of replicas";
   if (context.program.ops[first.op].kind == OpKind::ReduceTied)
     factor = fmt::format("{}", sharesOf(context, context.program.ops[first.op]));
@@ -286,10 +286,11 @@ void verifyGradients(VerifyContext &context) {
     return;
   const bool takesMeans = verifyLossTerms(context);
   const Ties ties(program, context.copies);
-  const GradientTerms terms(program, costs);
+  const GradientTerms terms(program, context.kinds, costs);
   std::vector<Fault> faults = findGradientFaults(program, context.copies, ties, terms), tied;
-  findTiedFaults(program, costs, context.copies, ties, faults, tied);
-  findNormFaults(program, costs, context.copies, terms, faults);
+  findTiedFaults(program, costs, context.copies, ties, terms, faults, tied);
+  if (context.kinds & kindBit(OpKind::Norm))
+    findNormFaults(program, costs, context.copies, terms, faults);
   std::optional<FactorCheck> check;
   std::vector<FactorFault> factors;
   if (takesMeans && terms.hasUpdates && !context.hasMisplacedOps && hasFactors(program, costs)) {

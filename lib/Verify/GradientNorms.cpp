@@ -104,8 +104,6 @@ void NormWalk::walk(uint32_t onDevice) {
 
 void findNormFaults(const Program &program, const CostModel &costs, const Copies &copies,
                     const GradientTerms &terms, std::vector<Fault> &faults) {
-  if (!terms.has(OpKind::Norm))
-    return;
   NormWalk walk(program, costs, copies, terms, faults);
   for (uint32_t device = 0; device < program.devices; ++device)
     walk.walk(device);

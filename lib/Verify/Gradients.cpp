@@ -2,23 +2,24 @@
 
 #include "Verify/Tied.h"
 
+#include "llvm/Support/Compiler.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace sluice {
 
-GradientTerms::GradientTerms(const Program &program, const CostModel &costs)
-    : isAsynchronous(costs.asynchronous), isMean(costs.reductionIsMean), replicas(costs.replicas) {
-  uint32_t overwritten = 0;
-  for (const Op &op : program.ops) {
-    const uint32_t kind = 1u << static_cast<unsigned>(op.kind);
-    kinds |= kind;
-    overwritten |= op.flags & Overwrite ? kind : 0;
-  }
-  hasUpdates = has(OpKind::Update);
-  hasReductions = has(OpKind::Reduce);
-  keepsUsed = has(OpKind::Zero) || (overwritten & (1u << static_cast<unsigned>(OpKind::Backward) |
-                                                   1u << static_cast<unsigned>(OpKind::BackwardWeight)));
+/// Some contribution overwrites. The flag means another thing for other kinds, but is rare for all of them.
+static bool hasOverwrites(const Program &program) {
+  uint8_t flags = 0;
+  for (const Op &op : program.ops)
+    flags |= op.flags;
+  return (flags & Overwrite) && llvm::any_of(program.ops, [](const Op &op) { return op.overwrites(); });
 }
+
+GradientTerms::GradientTerms(const Program &program, uint32_t kinds, const CostModel &costs)
+    : hasUpdates(kinds & kindBit(OpKind::Update)), hasReductions(kinds & kindBit(OpKind::Reduce)),
+      keepsUsed((kinds & kindBit(OpKind::Zero)) || hasOverwrites(program)),
+      isAsynchronous(costs.asynchronous), isMean(costs.reductionIsMean), replicas(costs.replicas) {}
 
 std::optional<int64_t> GradientTerms::members(uint32_t copies) const {
   if (!replicas)
@@ -52,9 +53,10 @@ public:
   std::vector<Fault> run();
 
 private:
-  Accumulator &touch(uint32_t stage);
-  void contribute(OpId id);
-  void add(OpId id, uint32_t stage);
+  LLVM_ATTRIBUTE_ALWAYS_INLINE Accumulator &touch(uint32_t stage);
+  LLVM_ATTRIBUTE_ALWAYS_INLINE void contribute(OpId id);
+  LLVM_ATTRIBUTE_ALWAYS_INLINE void add(OpId id, uint32_t stage);
+  void addOnto(Accumulator &accumulator, uint32_t stage, OpId id);
   void zero(OpId id, uint32_t stage);
   void reduce(OpId id);
   void reduceTied(OpId id);
@@ -113,12 +115,18 @@ void GradientWalk::contribute(OpId id) {
 
 void GradientWalk::add(OpId id, uint32_t stage) {
   Accumulator &accumulator = touch(stage);
-  use(accumulator, stage, id);
+  if (terms.keepsUsed || accumulator.inFlight != noOp)
+    addOnto(accumulator, stage, id);
   ++accumulator.pending;
   accumulator.late += accumulator.firstUpdate != noOp;
   accumulator.contribution = id;
   if (accumulator.leavingOut == noOp)
     accumulator.leavingOut = accumulator.reduction;
+}
+
+/// What the accumulator holds already, where that may matter.
+void GradientWalk::addOnto(Accumulator &accumulator, uint32_t stage, OpId id) {
+  use(accumulator, stage, id);
   if (!terms.keepsUsed)
     return;
   if (accumulator.isUsed) {
@@ -268,7 +276,10 @@ std::vector<Fault> findGradientFaults(const Program &program, const Copies &copi
 std::vector<Fault> findGradientFaults(const Program &program, const CostModel &costs, const Copies &copies) {
   if (program.isEvaluation)
     return {};
-  return findGradientFaults(program, copies, Ties(program, copies), GradientTerms(program, costs));
+  uint32_t kinds = 0;
+  for (const Op &op : program.ops)
+    kinds |= kindBit(op.kind);
+  return findGradientFaults(program, copies, Ties(program, copies), GradientTerms(program, kinds, costs));
 }
 
 } // namespace sluice

@@ -10,10 +10,8 @@ namespace sluice {
 
 /// What a program as a whole says about reductions and updates.
 struct GradientTerms {
-  GradientTerms(const Program &program, const CostModel &costs);
-
-  uint32_t kinds = 0; ///< A bit for each kind of op that occurs.
-  bool has(OpKind kind) const { return kinds & 1u << static_cast<unsigned>(kind); }
+  /// `kinds`: a kindBit for each kind of op from Zero on that occurs.
+  GradientTerms(const Program &program, uint32_t kinds, const CostModel &costs);
 
   bool hasUpdates = false; ///< Without any the program is a compute order: 501, 505 and 507 are silent.
   bool hasReductions = false;

@@ -37,8 +37,8 @@ struct Share {
 class TiedWalk {
 public:
   TiedWalk(const Program &program, const CostModel &costs, const Copies &copies, const Ties &ties,
-           std::vector<Fault> &faults, std::vector<Fault> &later)
-      : program(program), costs(costs), copies(copies), ties(ties), terms(program, costs), faults(faults),
+           const GradientTerms &terms, std::vector<Fault> &faults, std::vector<Fault> &later)
+      : program(program), costs(costs), copies(copies), ties(ties), terms(terms), faults(faults),
         later(later) {}
   void walk(uint32_t device);
 
@@ -53,7 +53,7 @@ private:
   const CostModel &costs;
   const Copies &copies;
   const Ties &ties;
-  const GradientTerms terms;
+  const GradientTerms &terms;
   std::vector<Fault> &faults, &later;
   uint32_t device = 0;
   std::vector<Share> shares;
@@ -136,10 +136,10 @@ void TiedWalk::walk(uint32_t onDevice) {
 }
 
 void findTiedFaults(const Program &program, const CostModel &costs, const Copies &copies, const Ties &ties,
-                    std::vector<Fault> &faults, std::vector<Fault> &later) {
+                    const GradientTerms &terms, std::vector<Fault> &faults, std::vector<Fault> &later) {
   if (!ties.any())
     return;
-  TiedWalk walk(program, costs, copies, ties, faults, later);
+  TiedWalk walk(program, costs, copies, ties, terms, faults, later);
   for (uint32_t device = 0; device < program.devices; ++device)
     walk.walk(device);
 }

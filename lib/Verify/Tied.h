@@ -35,7 +35,7 @@ private:
 /// update, Fault::other a reduction behind it or noOp) and 609 (Fault::op the `reduce_tied`, Fault::other the
 /// reduction that left shards). Fault::cause is the number of the weight. Nothing for programs without ties.
 void findTiedFaults(const Program &program, const CostModel &costs, const Copies &copies, const Ties &ties,
-                    std::vector<Fault> &faults, std::vector<Fault> &later);
+                    const GradientTerms &terms, std::vector<Fault> &faults, std::vector<Fault> &later);
 
 /// 608 and 609 in words, of copies that no earlier rule explains.
 void reportTiedFaults(VerifyContext &context, std::vector<Fault> faults);
