@@ -129,12 +129,12 @@ public:
 
 private:
   bool mends(const FactorEdit &edit);
-  std::optional<Rational> commonRatio(uint32_t stage) const;
+  std::optional<Rational> commonRatio(const FactorFault &of) const;
   std::string onLoss();
   std::string onlyWhereLossIsMade();
   std::string movedBeforeCopy();
-  std::string onStages();
-  std::string stageWords(const Rational &ratio) const;
+  std::string onCopies();
+  std::string copyWords(const Rational &ratio) const;
 
   const VerifyContext &context;
   const Program &program;
@@ -157,11 +157,11 @@ bool Mending::mends(const FactorEdit &edit) {
   return isGone && left.size() + here.size() <= all.size();
 }
 
-/// What the factors of a stage lack, if it is the same for all its faults.
-std::optional<Rational> Mending::commonRatio(uint32_t stage) const {
+/// What the factors of a copy of a stage lack, if it is the same for all its faults.
+std::optional<Rational> Mending::commonRatio(const FactorFault &of) const {
   std::optional<Rational> ratio;
   for (const FactorFault &fault : all) {
-    if (fault.stage != stage)
+    if (fault.stage != of.stage || fault.device != of.device)
       continue;
     const std::optional<Rational> lacking =
         fault.kind == FactorFault::Wrong ? divide(fault.wanted, fault.factor) : std::nullopt;
@@ -176,7 +176,7 @@ std::optional<Rational> Mending::commonRatio(uint32_t stage) const {
 std::string Mending::onLoss() {
   if (context.costs.scaling != Scaling::Program)
     return "";
-  const std::optional<Rational> ratio = commonRatio(first.stage);
+  const std::optional<Rational> ratio = commonRatio(first);
   FactorEdit edit;
   if (!ratio)
     return "";
@@ -222,8 +222,8 @@ std::string Mending::movedBeforeCopy() {
   return fmt::format("move {} in front of the reduction", str(program, unheard.front()));
 }
 
-/// How to bring `ratio` to what the stage of the first fault accumulates.
-std::string Mending::stageWords(const Rational &ratio) const {
+/// How to bring `ratio` to what the copy of the first fault accumulates.
+std::string Mending::copyWords(const Rational &ratio) const {
   const Op &op = program.ops[first.op];
   for (OpId scale : check.effectiveScales(first)) {
     const Rational &present = program.factorOf(scale);
@@ -245,21 +245,26 @@ std::string Mending::stageWords(const Rational &ratio) const {
                      context.costs.isCopied ? ", in front of the reduction" : "");
 }
 
-std::string Mending::onStages() {
+std::string Mending::onCopies() {
   FactorEdit edit;
-  edit.ofStage.assign(program.stages, Rational(1));
   for (const FactorFault *fault : here) {
-    const std::optional<Rational> ratio = commonRatio(fault->stage);
+    const uint64_t copy = VerifyContext::copy(fault->device, fault->stage);
+    if (edit.ofCopy.contains(copy))
+      continue;
+    const std::optional<Rational> ratio = commonRatio(*fault);
     if (!ratio)
       return "";
-    edit.ofStage[fault->stage] = *ratio;
+    edit.ofCopy[copy] = *ratio;
   }
-  return mends(edit) ? stageWords(edit.ofStage[first.stage]) : "";
+  if (!mends(edit))
+    return "";
+  return copyWords(edit.ofCopy[VerifyContext::copy(first.device, first.stage)]) +
+         (context.copies.count(first.stage) > 1 ? fmt::format(", on device {}", first.device) : "");
 }
 
 std::string Mending::words() {
   for (auto attempt :
-       {&Mending::movedBeforeCopy, &Mending::onLoss, &Mending::onlyWhereLossIsMade, &Mending::onStages})
+       {&Mending::movedBeforeCopy, &Mending::onLoss, &Mending::onlyWhereLossIsMade, &Mending::onCopies})
     if (std::string found = (this->*attempt)(); !found.empty())
       return found + (context.costs.reductionIsMean && context.costs.scaling != Scaling::Program
                           ? ", or `reduction = sum`"

@@ -156,8 +156,9 @@ void FactorCheck::compare(uint32_t stage, const FactorEdit &edit, Row &row) {
       continue;
     const uint32_t device = program.deviceOf(stage, unit), whole = unit / program.sequenceSplits;
     Factor added = times(row[unit].factor, suffixOf(id, edit));
-    if (!edit.ofStage.empty())
-      added = times(added, edit.ofStage[stage]);
+    if (!edit.ofCopy.empty())
+      if (auto more = edit.ofCopy.find(VerifyContext::copy(device, stage)); more != edit.ofCopy.end())
+        added = times(added, more->second);
     auto check = [&](uint32_t accumulator) {
       const Life *life = lifeOf(device, accumulator);
       const std::optional<size_t> update = life ? updateOf(*life, id) : std::nullopt;

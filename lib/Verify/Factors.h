@@ -8,6 +8,8 @@
 #include "Verify/LossTerms.h"
 #include "Verify/Tied.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 namespace sluice {
 
 /// A contribution whose factor is not the wanted one.
@@ -29,8 +31,9 @@ struct FactorFault {
 
 /// A change of the program whose effect on the factors is asked for before it is proposed.
 struct FactorEdit {
-  Rational ofLoss = 1;              ///< On the loss of each microbatch.
-  std::vector<Rational> ofStage;    ///< On what each stage accumulates; empty: none.
+  Rational ofLoss = 1; ///< On the loss of each microbatch.
+  llvm::DenseMap<uint64_t, Rational>
+      ofCopy;                       ///< On what a copy of a stage accumulates, by VerifyContext::copy.
   bool onlyWhereLossIsMade = false; ///< Suffixes on the backwards of all stages but the last do not count.
   bool beforeCopy = false;          ///< Scales behind a reduction that copies move in front of it.
 };
