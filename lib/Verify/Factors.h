@@ -32,8 +32,8 @@ struct FactorFault {
 /// A change of the program whose effect on the factors is asked for before it is proposed.
 struct FactorEdit {
   Rational ofLoss = 1; ///< On the loss of each microbatch.
-  llvm::DenseMap<uint64_t, Rational>
-      ofCopy;                       ///< On what a copy of a stage accumulates, by VerifyContext::copy.
+  /// On what a copy of a stage accumulates, by VerifyContext::copy.
+  llvm::DenseMap<uint64_t, Rational> ofCopy = llvm::DenseMap<uint64_t, Rational>();
   bool onlyWhereLossIsMade = false; ///< Suffixes on the backwards of all stages but the last do not count.
   bool beforeCopy = false;          ///< Scales behind a reduction that copies move in front of it.
 };
