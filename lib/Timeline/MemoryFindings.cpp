@@ -45,6 +45,14 @@ static std::string list(llvm::ArrayRef<LiveItem> items) {
 
 static bool isStatic(const LiveItem &item) { return item.kind >= LiveKind::Weights; }
 
+static bool isReceived(const LiveItem &item) {
+  return item.kind == LiveKind::ReceivedActivation || item.kind == LiveKind::ReceivedGradient;
+}
+
+static bool isOfPair(const Op &op, const Op &pair) {
+  return op.hasMicrobatch() && op.stage == pair.stage && op.microbatch == pair.microbatch;
+}
+
 /// Whether `op` ends what an item of this kind counts.
 static bool ends(const Op &op, LiveKind kind) {
   switch (kind) {
@@ -71,9 +79,10 @@ static OpId endOf(const Program &program, const ProgramIndex &index, const Memor
     const Op &op = program.ops[id];
     if (op.stage != item.stage || !ends(op, item.kind))
       continue;
-    const bool isReceived =
-        item.kind == LiveKind::ReceivedActivation || item.kind == LiveKind::ReceivedGradient;
-    if (isReceived || index.forward(op.stage, op.microbatch) < excess.op)
+    // Nothing of a pair can end before the op that is only now at work on it.
+    if (excess.op < program.size() && isOfPair(program.ops[excess.op], op))
+      continue;
+    if (isReceived(item) || index.forward(op.stage, op.microbatch) < excess.op)
       return id;
   }
   return noOp;
@@ -88,6 +97,8 @@ static std::string fixOf(const Program &program, const ProgramIndex &index, cons
       continue;
     std::string fix = fmt::format("run {} before {}: {} of stage {} take the most", str(program, end),
                                   str(program, excess.op), name(item.kind).str(), item.stage);
+    if (isReceived(item))
+      fix += ", or have them sent later";
     if (item.kind == LiveKind::Saved)
       fix += "; or keep their input alone and recompute, or offload them";
     return fix;
