@@ -93,10 +93,12 @@ static std::vector<Fault> findMisplacedOps(const VerifyContext &context) {
   for (uint32_t device = 0; device < program.devices; ++device)
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];
-      bool isHere = op.hasMicrobatch() ? program.deviceOf(op.stage, op.microbatch) == device
-                                       : context.copies.isOn(op.stage, device);
+      bool isHere = op.hasMicrobatch()              ? program.deviceOf(op.stage, op.microbatch) == device
+                    : op.kind >= OpKind::ReduceTied ? llvm::is_contained(program.membersOf(op), device)
+                                                    : context.copies.isOn(op.stage, device);
       if (!isHere)
-        faults.push_back({Rule::WrongDevice, 0, device, op.stage, op.microbatch, id, noOp});
+        faults.push_back({Rule::WrongDevice, 0, device, op.stage,
+                          op.hasMicrobatch() ? op.microbatch : noMicrobatch, id, noOp});
     }
   return faults;
 }
