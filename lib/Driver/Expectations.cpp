@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <set>
+#include <tuple>
 
 namespace sluice {
 
@@ -230,12 +231,12 @@ private:
   /// The first call that all devices make; each of them makes it, so the first device is all to look at.
   OpId findBarrier() const {
     const Program &program = instance.program;
-    std::set<std::pair<uint32_t, uint32_t>> seen; // stage or tied weight
+    std::set<std::tuple<OpKind, uint32_t, uint32_t>> seen; // kind, stage, tied weight
     for (OpId id = 0; program.devices > 1 && id < program.deviceBegin[1]; ++id) {
       const Op &op = program.ops[id];
       const bool isJoint = op.kind == OpKind::Reduce || op.kind == OpKind::ReduceTied ||
                            (op.kind == OpKind::Norm && !op.has(Local));
-      if (isJoint && seen.insert({op.stage, op.microbatch}).second &&
+      if (isJoint && seen.insert({op.kind, op.stage, op.microbatch}).second &&
           program.membersOf(op).size() == program.devices)
         return id;
     }
