@@ -58,10 +58,9 @@ void makeStored(RandomSchedule &schedule, Random &random) {
       const Op like{OpKind::Unshard, 0, steps[random.below(count)][0].stage, noMicrobatch};
       insert(steps, random.below(count), random.chance(50) ? OpKind::Unshard : OpKind::Reshard, like);
     }
-    for (std::vector<Op> &step : steps)
-      for (Op &op : step)
-        if (op.contributes() && random.chance(5))
-          op.flags |= Overwrite;
+    for (std::vector<Op> &step : steps) // in an overlap nobody says which of two comes first
+      if (step.size() == 1 && step[0].contributes() && random.chance(5))
+        step[0].flags |= Overwrite;
   }
   schedule.costs.replicas = 1 + random.below(4);
   schedule.costs.isSharded = random.chance(50);
@@ -114,20 +113,22 @@ TEST(StoredMemory, LimitsHoldAtThePeakAndNotBelow) {
     CostModel costs = schedule.costs;
     for (const DeviceMemory &memory : product.figures->memory.devices)
       costs.memoryLimit.push_back(memory.peakBytes);
+    const Versions versions = versionsOf(product.program);
     auto excesses = [&] {
-      return memoryExcesses(product.program, product.index, costs, *product.timeline, product.diagnostics);
+      return memoryExcesses(product.program, product.index, costs, *product.timeline, product.diagnostics,
+                            costs.asynchronous ? &versions : nullptr);
     };
     EXPECT_TRUE(excesses().empty()) << seed;
     for (uint32_t device = 0; device < schedule.devices; ++device) {
-      if (--costs.memoryLimit[device] < 0)
+      if (costs.memoryLimit[device] == 0)
         continue;
+      --costs.memoryLimit[device];
       std::vector<MemoryExcess> found = excesses();
       ASSERT_EQ(found.size(), 1u) << seed;
       const DeviceMemory &memory = product.figures->memory.devices[device];
       EXPECT_EQ(found[0].device, device);
       EXPECT_EQ(found[0].bytes, memory.peakBytes) << "the first moment above is the peak's";
-      if (found[0].op != noOp)
-        EXPECT_EQ(found[0].op, memory.peakOp);
+      EXPECT_TRUE(found[0].op == noOp || found[0].op == memory.peakOp);
       ++costs.memoryLimit[device];
     }
   }
