@@ -1,9 +1,10 @@
 // 706 held-too-long: all recomputes of one line moved down to what uses the result, or all drops of one
 // line moved up to the last use, tried on a copy: worth a finding if no device's peak rises, one falls and
-// the makespan stays. A recompute that fills a bubble passes, since its move would lengthen the step.
+// the step gets no longer. A recompute that fills a bubble passes, since its move would lengthen the step.
 #include "Timeline/MemoryFindings.h"
 
 #include "Support/Quantity.h"
+#include "Timeline/Figures.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -25,6 +26,12 @@ bool isOfSamePair(const Op &a, const Op &b) {
   return a.hasMicrobatch() && b.hasMicrobatch() && a.stage == b.stage && a.microbatch == b.microbatch;
 }
 
+/// What the moved program has.
+struct Outcome {
+  MemoryFigures memory;
+  int64_t makespan;
+};
+
 /// One op and the op it could stand directly before (a recompute) or behind (a drop).
 struct Move {
   OpId op, neighbour;
@@ -41,7 +48,7 @@ public:
       : program(program), costs(costs), timeline(timeline), memory(memory) {}
 
   /// Peaks of the moved program; nothing if it is not better.
-  std::optional<MemoryFigures> better(llvm::ArrayRef<Move> moves) const;
+  std::optional<Outcome> better(llvm::ArrayRef<Move> moves) const;
 
 private:
   Program moved(llvm::ArrayRef<Move> moves) const;
@@ -149,12 +156,12 @@ Program MoveTrial::moved(llvm::ArrayRef<Move> moves) const {
   return result;
 }
 
-std::optional<MemoryFigures> MoveTrial::better(llvm::ArrayRef<Move> moves) const {
+std::optional<Outcome> MoveTrial::better(llvm::ArrayRef<Move> moves) const {
   const Program changed = moved(moves);
   const ProgramIndex index(changed);
   Diagnostics unheard;
   auto times = simulate(changed, index, costs, unheard);
-  if (!times || times->makespan != timeline.makespan)
+  if (!times || times->makespan > timeline.makespan)
     return std::nullopt;
   auto peaks = memoryFigures(changed, index, costs, *times, unheard);
   if (!peaks)
@@ -165,17 +172,20 @@ std::optional<MemoryFigures> MoveTrial::better(llvm::ArrayRef<Move> moves) const
       return std::nullopt;
     falls |= peaks->devices[device].peakBytes < memory.devices[device].peakBytes;
   }
-  return falls ? std::move(peaks) : std::nullopt;
+  if (!falls)
+    return std::nullopt;
+  return Outcome{std::move(*peaks), times->makespan};
 }
 
 /// At the first moved op of the device whose peak falls most.
-void reportHeld(const Program &program, llvm::ArrayRef<Move> moves, const MemoryFigures &before,
-                const MemoryFigures &after, Diagnostics &diagnostics, const SourceManager *sources) {
+void reportHeld(const Program &program, const CostModel &costs, llvm::ArrayRef<Move> moves,
+                const Outcome &before, const Outcome &after, Diagnostics &diagnostics,
+                const SourceManager *sources) {
   const Move *worst = nullptr;
   int64_t most = 0;
   for (const Move &move : moves) {
     const uint32_t device = program.deviceOf(move.op);
-    const int64_t less = before.devices[device].peakBytes - after.devices[device].peakBytes;
+    const int64_t less = before.memory.devices[device].peakBytes - after.memory.devices[device].peakBytes;
     if (less > most) {
       most = less;
       worst = &move;
@@ -192,8 +202,14 @@ void reportHeld(const Program &program, llvm::ArrayRef<Move> moves, const Memory
        {"where",
         sources && span.isValid() ? fmt::format(" at line {}", sources->locate(span.begin).line) : ""},
        {"neighbour", neighbour},
-       {"better", formatSize(Rational(after.devices[device].peakBytes))},
-       {"peak", formatSize(Rational(before.devices[device].peakBytes))}});
+       {"better", formatSize(Rational(after.memory.devices[device].peakBytes))},
+       {"peak", formatSize(Rational(before.memory.devices[device].peakBytes))}});
+  constexpr llvm::StringRef same = "same makespan";
+  if (after.makespan < before.makespan && llvm::StringRef(finding.message).ends_with(same))
+    finding.message.replace(finding.message.size() - same.size(), same.size(),
+                            fmt::format("makespan {} instead of {}",
+                                        formatUnits(costs, Rational(after.makespan)),
+                                        formatUnits(costs, Rational(before.makespan))));
   finding.device = device;
   finding.op = op;
   for (auto &[variable, value] : program.loopsOf(worst->op))
@@ -231,10 +247,11 @@ void checkHeldTooLong(const Program &program, const ProgramIndex &index, const C
   auto memory = memoryFigures(program, index, costs, timeline, diagnostics);
   if (!memory)
     return;
-  const MoveTrial trial(program, costs, timeline, *memory);
+  const Outcome before{std::move(*memory), timeline.makespan};
+  const MoveTrial trial(program, costs, timeline, before.memory);
   for (const std::vector<Move> &moves : llvm::ArrayRef(lines).take_front(mostLines))
     if (auto after = trial.better(moves))
-      reportHeld(program, moves, *memory, *after, diagnostics, sources);
+      reportHeld(program, costs, moves, before, *after, diagnostics, sources);
 }
 
 } // namespace sluice
