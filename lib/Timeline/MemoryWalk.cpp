@@ -202,19 +202,23 @@ void MemoryWalk::collectArrivals(uint32_t device) {
   arrivals.clear();
   if (!countsBoundaries)
     return;
-  for (const Op &op : program.opsOf(device)) {
-    auto add = [&](LiveKind kind) {
-      return [&, kind](OpId producer, int64_t bytes) {
-        arrivals.push_back({timeline.end[producer], bytes, op.stage, kind});
-      };
-    };
-    eachReceived(EdgeKind::Activation, op, add(LiveKind::ReceivedActivation));
-    eachReceived(EdgeKind::Gradient, op, add(LiveKind::ReceivedGradient));
-  }
-  // Arrivals of one time are all taken before anything else happens: their order does not show.
+  for (const Op &op : program.opsOf(device))
+    eachReceived(EdgeKind::Activation, op, [&](OpId producer, int64_t bytes) {
+      arrivals.push_back({timeline.end[producer], bytes, op.stage, LiveKind::ReceivedActivation});
+    });
+  const auto gradients = static_cast<std::ptrdiff_t>(arrivals.size());
+  for (const Op &op : program.opsOf(device))
+    eachReceived(EdgeKind::Gradient, op, [&](OpId producer, int64_t bytes) {
+      arrivals.push_back({timeline.end[producer], bytes, op.stage, LiveKind::ReceivedGradient});
+    });
+  // Arrivals of one time are all taken before anything else happens: their order does not show. Those of one
+  // kind mostly come in order already.
   auto earlier = [](const Arrival &a, const Arrival &b) { return a.time < b.time; };
-  if (!llvm::is_sorted(arrivals, earlier))
-    llvm::sort(arrivals, earlier);
+  const auto middle = arrivals.begin() + gradients;
+  for (auto [begin, end] : {std::pair(arrivals.begin(), middle), {middle, arrivals.end()}})
+    if (!std::is_sorted(begin, end, earlier))
+      std::sort(begin, end, earlier);
+  std::inplace_merge(arrivals.begin(), middle, arrivals.end(), earlier);
 }
 
 // At one moment what ends is freed before what begins is counted, so an arrival at the very start of an op
