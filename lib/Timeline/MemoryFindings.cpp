@@ -13,11 +13,12 @@ namespace sluice {
 
 static bool hasSizes(const CostModel &costs) {
   auto isSome = [](int64_t bytes) { return bytes != 0; };
-  return llvm::any_of(costs.activation.all(), isSome) || llvm::any_of(costs.keptInput.all(), isSome) ||
-         llvm::any_of(costs.pending.all(), isSome) || llvm::any_of(costs.boundary.all(), isSome) ||
-         llvm::any_of(costs.weights, isSome) || llvm::any_of(costs.gradients, isSome) ||
-         llvm::any_of(costs.optimizerState, isSome) || llvm::any_of(costs.workspace, isSome) ||
-         llvm::any_of(costs.reserved, isSome);
+  auto hasSome = [&](const StageTable<int64_t> &sizes) { return llvm::any_of(sizes.all(), isSome); };
+  return llvm::any_of(costs.skipBoundary, hasSome) || llvm::any_of(costs.activation.all(), isSome) ||
+         llvm::any_of(costs.keptInput.all(), isSome) || llvm::any_of(costs.pending.all(), isSome) ||
+         llvm::any_of(costs.boundary.all(), isSome) || llvm::any_of(costs.weights, isSome) ||
+         llvm::any_of(costs.gradients, isSome) || llvm::any_of(costs.optimizerState, isSome) ||
+         llvm::any_of(costs.workspace, isSome) || llvm::any_of(costs.reserved, isSome);
 }
 
 bool hasMemoryQuestions(const Program &program, const CostModel &costs) {
