@@ -183,7 +183,7 @@ void Compilation::runSchedule(const CheckedSchedule &declared, const Setting &se
   if (prepare(instance, declared, setting, evaluator)) {
     for (const CheckedAllow &allow : file->allows)
       if (allow.schedule == instance.schedule->name && depth >= Depth::Verify)
-        diagnostics.allow(allow.rule, declared.name, allow.span);
+        diagnostics.allow(allow.rule, declared.name, allow.span, /*mayBeUnused=*/!isAsked(allow.rule, depth));
     // A template's own parameters stand beside those of the file and of the schedule that uses it.
     for (const auto *params : {static_cast<const std::vector<CheckedParam> *>(&file->params),
                                &declared.parameters, &instance.schedule->parameters})
@@ -278,11 +278,14 @@ void Compilation::judge(Instance &instance, const CompileOptions &options, Depth
 
   instance.index = std::make_unique<ProgramIndex>(instance.program);
   instance.verdict = verifyPosted(instance, diagnostics);
+  if (depth == Depth::Expectations && instance.verdict.complete && !failed())
+    checkCosts(instance, diagnostics, sources);
   // A timeline only for what the library states would make checks slow.
   const bool withImported = depth == Depth::Figures || options.closedForms;
   bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, instance, withImported);
   if (instance.verdict.complete && (depth == Depth::Figures || (wantsExpectations && !failed()))) {
-    instance.timeline = simulate(instance.program, *instance.index, instance.costs, diagnostics);
+    if (!instance.timeline)
+      instance.timeline = simulate(instance.program, *instance.index, instance.costs, diagnostics);
     if (instance.timeline)
       instance.figures =
           computeFigures(instance.program, *instance.index, instance.costs, *instance.timeline, diagnostics);
@@ -297,7 +300,8 @@ void Compilation::run(const Setting &setting, const CompileOptions &options, Dep
   // What `allow` silences is found by verify. Of the schedules not run some may need it.
   for (const CheckedAllow &allow : file->allows)
     if (allow.schedule.empty() && depth >= Depth::Verify)
-      diagnostics.allow(allow.rule, "", allow.span, /*mayBeUnused=*/!options.schedule.empty());
+      diagnostics.allow(allow.rule, "", allow.span,
+                        /*mayBeUnused=*/!options.schedule.empty() || !isAsked(allow.rule, depth));
   Evaluator evaluator(*file, diagnostics);
   evaluator.limitWork(options.elaborate.maxOps);
   if (formatted)
@@ -361,8 +365,8 @@ std::string reach(const Instance &instance) {
                                       : fmt::format("; communication added by {}", costs.communication);
   text += "; not covered: ";
   text += "collectives outside the pipeline, what the job passes for n_microbatches";
-  if (!costs.memoryLimit.empty())
-    text += ", memory against its limit (expect peak_memory checks it)";
+  if (!costs.memoryLimit.empty() && llvm::is_contained(costs.notCounted, "activation"))
+    text += ", activations against the memory limit (the file gives no size of them)";
   if (llvm::is_contained(costs.batchNormStage, true))
     text += ", batch norm over microbatches instead of the batch";
   return text;

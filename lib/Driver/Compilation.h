@@ -128,6 +128,13 @@ size_t expectationCount(const CheckedFile &file, const Instance &instance);
 /// Optimizer equivalence of one instance, with the findings of its run.
 Equivalence equivalenceOf(const Instance &instance, const Diagnostics &diagnostics);
 
+/// Lints.cpp: what a program without errors has too much of, by work (813) and memory (701, 706). The
+/// timeline that memory needs is left for the expectations. Asked at Depth::Expectations alone: a command
+/// that shows figures shows them whether they are good or not.
+void checkCosts(Instance &instance, Diagnostics &diagnostics, const SourceManager &sources);
+/// Whether the depth looks for what the rule finds, so that an `allow` of it must silence something.
+bool isAsked(Rule rule, Compilation::Depth depth);
+
 /// What a clean verdict covers: `main at P=4, M=8; completes under nccl; …`.
 std::string reach(const Instance &instance);
 

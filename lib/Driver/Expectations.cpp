@@ -9,6 +9,8 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
+#include <set>
+#include <tuple>
 
 namespace sluice {
 
@@ -40,6 +42,8 @@ public:
     const FigureInfo *info = findFigure(name);
     if (!info)
       return unknownFigure(name, span);
+    if (name == "span_bubble_rate")
+      checkBarrier(name, span);
     if (arguments.size() > (info->arity == FigureArity::Schedule ? 0u : 1u)) {
       diagnostics.report(Rule::WrongArguments, span,
                          {{"what", fmt::format("{} takes {}, found {}", name.str(),
@@ -207,6 +211,38 @@ private:
     return Value::of(*time, instance.costs.ticks ? noDimension : timeDimension);
   }
 
+  /// 904: a figure of a device's own span tells what a step loses only if no device waits for the others
+  /// between two steps; a call that all of them make is such a wait.
+  void checkBarrier(llvm::StringRef figure, Span span) {
+    const bool isNew = !barrierChecked.contains(span.begin);
+    barrierChecked.insert(span.begin);
+    const OpId op = isNew ? findBarrier() : noOp;
+    if (op == noOp)
+      return;
+    const Program &program = instance.program;
+    const std::string barrier = str(program, op);
+    Finding &finding =
+        diagnostics.report(Rule::SpanWithBarrier, span, {{"figure", figure.str()}, {"op", barrier}});
+    finding.notes.push_back(
+        {"all devices wait for each other here", program.spanOf(op), program.deviceOf(op), barrier});
+    finding.fix.message = "expect idle_fraction";
+  }
+
+  /// The first call that all devices make; each of them makes it, so the first device is all to look at.
+  OpId findBarrier() const {
+    const Program &program = instance.program;
+    std::set<std::tuple<OpKind, uint32_t, uint32_t>> seen; // kind, stage, tied weight
+    for (OpId id = 0; program.devices > 1 && id < program.deviceBegin[1]; ++id) {
+      const Op &op = program.ops[id];
+      const bool isJoint = op.kind == OpKind::Reduce || op.kind == OpKind::ReduceTied ||
+                           (op.kind == OpKind::Norm && !op.has(Local));
+      if (isJoint && seen.insert({op.kind, op.stage, op.microbatch}).second &&
+          program.membersOf(op).size() == program.devices)
+        return id;
+    }
+    return noOp;
+  }
+
   Value unknownFigure(llvm::StringRef name, Span span) {
     // People say "bubble" for two ratios that differ; neither is guessed.
     if (name.starts_with("bubble") && name != "bubble_time") {
@@ -344,7 +380,8 @@ private:
   const Code &code;
   Diagnostics &diagnostics;
   std::optional<BalancedCosts> balanced;
-  std::string shown; ///< The figure last asked for, as a reader names it.
+  std::set<uint32_t> barrierChecked; ///< Starts of the figures that 904 has looked at.
+  std::string shown;                 ///< The figure last asked for, as a reader names it.
 };
 
 } // namespace

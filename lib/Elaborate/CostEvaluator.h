@@ -50,6 +50,13 @@ private:
   void checkWhole();
   /// Only the pairs of stages that some overlap of the program runs.
   void evaluateOverlaps();
+  // CostOverlaps.cpp
+  using StagePair = std::pair<uint32_t, uint32_t>; ///< Of a forward and of a backward.
+  void checkOverlapped(const CheckedSetting &of, llvm::ArrayRef<StagePair> pairs,
+                       const std::map<StagePair, Rational> &times);
+  void checkUnusedOverlaps(const CheckedSetting &of);
+
+  // CostTimes.cpp
   /// The members of an overlap together may take too long for 64 bits.
   void checkOverlapSums();
   /// The largest unit that divides every time, so that times stay small.

@@ -92,6 +92,7 @@ void CostEvaluator::evaluateOverlaps() {
   if (!found || failed)
     return;
   costs.declaredAt[found->name] = found->span;
+  std::vector<std::pair<uint32_t, uint32_t>> whole; // with a whole backward: what the setting is meant for
   for (OpId id = 0; id + 1 < program.size(); ++id) {
     if (!program.ops[id].has(OverlapFirst) || program.groupEnd(id) != id + 2)
       continue;
@@ -106,7 +107,13 @@ void CostEvaluator::evaluateOverlaps() {
     if (!time)
       return;
     overlapped[stages] = *time;
+    if (second->kind == OpKind::Backward)
+      whole.push_back(stages);
   }
+  if (overlapped.empty())
+    checkUnusedOverlaps(*found);
+  else
+    checkOverlapped(*found, whole, overlapped);
 }
 
 void CostEvaluator::checkOverlapSums() {

@@ -53,6 +53,10 @@ void CostEvaluator::evaluateTransfers() {
     return;
   }
   costs.declaredAt["link"] = declared->span;
+  // A latency that is worked out is taken at its word where it is 0, as that of a link within a node.
+  const CheckedSetting *latency = setting(file.cluster, "link.latency");
+  if (latency && latency->value != noNode && file.code.nodes[latency->value].op != NodeOp::Constant)
+    costs.declaredAt["link.latency"] = latency->span;
   std::map<std::pair<uint32_t, uint32_t>, Link> links;
   auto time = [&](uint32_t from, uint32_t to, uint32_t stage, int64_t bytes) -> Rational {
     auto found = links.find({from, to});

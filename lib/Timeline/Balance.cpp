@@ -1,6 +1,10 @@
 #include "Timeline/Balance.h"
 
+#include "Timeline/Figures.h"
+
 #include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
 
 namespace sluice {
 
@@ -21,6 +25,58 @@ std::optional<BalancedCosts> balancedCosts(const CostModel &costs) {
     given += costs.declaredAt.count(name) != 0;
   result.hasHalves = costs.isDefault || given >= 2; // two of the three give the third
   return result;
+}
+
+/// In CostModel::unit; in 128 bits, as no timeline says that it fits.
+static __int128 workOf(const Program &program, const CostModel &costs, uint32_t device) {
+  __int128 work = 0;
+  for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1];) {
+    const OpId end = program.ops[id].has(OverlapFirst) ? program.groupEnd(id) : id + 1;
+    work += durationOfGroup(costs, &program.ops[id], end - id);
+    id = end;
+  }
+  return work;
+}
+
+/// The stage with most of the work of a device, overlaps counted by member, and its work.
+static std::pair<uint32_t, __int128> heaviestStage(const Program &program, const CostModel &costs,
+                                                   uint32_t device) {
+  std::vector<__int128> work(program.stages);
+  for (const Op &op : program.opsOf(device))
+    work[op.stage] += durationOf(costs, op);
+  auto most = llvm::max_element(work);
+  return {static_cast<uint32_t>(most - work.begin()), *most};
+}
+
+void checkBalance(const Program &program, const CostModel &costs, Diagnostics &diagnostics) {
+  if (costs.isDefault || program.devices < 2)
+    return;
+  uint32_t busiest = 0;
+  __int128 most = 0, sum = 0;
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    const __int128 work = workOf(program, costs, device);
+    sum += work;
+    if (work > most) {
+      most = work;
+      busiest = device;
+    }
+  }
+  if (most == 0 || most > INT64_MAX || 4 * most * program.devices < 5 * sum)
+    return;
+  auto mean = Rational::make(sum, program.devices);
+  if (!mean)
+    return;
+  const std::string longest = formatUnits(costs, Rational(static_cast<int64_t>(most)));
+  const auto [stage, work] = heaviestStage(program, costs, busiest);
+  Finding &finding = diagnostics.report(Rule::UnbalancedDevices, program.programSpan[busiest],
+                                        {{"device", std::to_string(busiest)},
+                                         {"time", longest},
+                                         {"mean", formatUnits(costs, *mean)},
+                                         {"bound", longest}});
+  finding.device = busiest;
+  finding.fix.message =
+      fmt::format("lighten stage {}, which takes {} of it", stage,
+                  work <= INT64_MAX ? formatUnits(costs, Rational(static_cast<int64_t>(work))) : "most");
 }
 
 } // namespace sluice

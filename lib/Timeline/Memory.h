@@ -2,7 +2,8 @@
 // of its program alone: an op takes what its result needs at its start and frees what it used at its end.
 // Bytes add the statics (weights, gradients, optimizer state, reserved), the boundaries that arrive from
 // other devices (from the start of their transfer, which the timeline gives) and the workspace of the op
-// that runs. Weights count once for each version of them that is kept.
+// that runs. Weights count once for each version of them that is kept, and their shard alone while they are
+// resharded; what is offloaded counts nothing.
 #pragma once
 
 #include "IR/Versions.h"
@@ -47,6 +48,16 @@ struct DeviceMemory {
   std::vector<LiveItem> livePeak; ///< What adds up to peakBytes, largest first; items of 0 bytes left out.
 };
 
+/// The first moment at which a device holds more than its limit.
+struct MemoryExcess {
+  uint32_t device = 0;
+  int64_t bytes = 0;
+  OpId op = noOp; ///< That runs then or next; noOp on a device without ops.
+  std::vector<LiveItem> live;
+  int64_t peakBytes = 0; ///< Of the device.
+  OpId peakOp = noOp;
+};
+
 struct MemoryFigures {
   std::vector<DeviceMemory> devices;
   /// Per stage: most microbatches between the start of their forward and the end of their backward or weight
@@ -59,5 +70,11 @@ struct MemoryFigures {
 std::optional<MemoryFigures> memoryFigures(const Program &program, const ProgramIndex &index,
                                            const CostModel &costs, const Timeline &timeline,
                                            Diagnostics &diagnostics, const Versions *versions = nullptr);
+
+/// The devices that hold more than CostModel::memoryLimit allows, ascending; none where it is not given.
+/// Bytes beyond 64 bits are finding 106, and nothing is returned.
+std::vector<MemoryExcess> memoryExcesses(const Program &program, const ProgramIndex &index,
+                                         const CostModel &costs, const Timeline &timeline,
+                                         Diagnostics &diagnostics, const Versions *versions = nullptr);
 
 } // namespace sluice

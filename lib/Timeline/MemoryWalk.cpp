@@ -7,26 +7,40 @@
 
 namespace sluice {
 
+static bool isZero(const StageTable<int64_t> &sizes) {
+  return llvm::all_of(sizes.all(), [](int64_t bytes) { return bytes == 0; });
+}
+
 MemoryWalk::MemoryWalk(const Program &program, const ProgramIndex &index, const CostModel &costs,
                        const Timeline &timeline, const Versions *versions)
     : program(program), index(index), costs(costs), timeline(timeline), versions(versions),
+      countsBoundaries(!isZero(costs.boundary) || !llvm::all_of(costs.skipBoundary, isZero)),
       localOf(program.stages) {
-  countsBoundaries = false;
-  for (uint32_t row = 0; row < costs.boundary.rowCount(); ++row)
-    for (uint32_t stage = 0; stage < costs.boundary.stageCount(); ++stage)
-      countsBoundaries |= costs.boundary.inRow(row, stage) != 0;
+  if (!costs.skipBoundary.empty()) {
+    skipsInto.resize(program.stages);
+    skipsFrom.resize(program.stages);
+    for (uint32_t i = 0; i < program.skips.size(); ++i) {
+      skipsInto[program.skips[i].to].push_back(i);
+      if (program.skips[i].hasGradient)
+        skipsFrom[program.skips[i].from].push_back(i);
+    }
+  }
+  if (costs.keepsContributions)
+    hasZero = llvm::any_of(program.ops, [](const Op &op) { return op.kind == OpKind::Zero; });
 }
 
-DeviceMemory MemoryWalk::peaksOf(uint32_t device) {
+DeviceMemory MemoryWalk::peaksOf(uint32_t device, int64_t most) {
   listedMoment = 0;
+  limit = most;
+  excessMoment = 0;
   begin(device);
   collectArrivals(device);
   walk(device);
   return peaks;
 }
 
-std::vector<LiveItem> MemoryWalk::liveAtPeak(uint32_t device) {
-  listedMoment = peakMoment;
+std::vector<LiveItem> MemoryWalk::liveAt(uint32_t device, uint64_t asked) {
+  listedMoment = asked;
   begin(device);
   walk(device);
   if (!costs.reserved.empty() && costs.reserved[device] != 0)
@@ -43,14 +57,7 @@ void MemoryWalk::raiseInFlight(std::vector<uint32_t> &inFlight) const {
 }
 
 void MemoryWalk::begin(uint32_t device) {
-  constexpr uint32_t none = ~0u;
-  std::fill(localOf.begin(), localOf.end(), none);
-  locals.clear();
-  for (const Op &op : program.opsOf(device))
-    if (localOf[op.stage] == none) {
-      localOf[op.stage] = static_cast<uint32_t>(locals.size());
-      locals.emplace_back().stage = op.stage;
-    }
+  findStages(device);
   states.assign(locals.size() * program.microbatches, State::None);
   nextArrival = 0;
   activations = saved = pending = 0;
@@ -61,25 +68,99 @@ void MemoryWalk::begin(uint32_t device) {
   addStatics(device);
 }
 
-void MemoryWalk::addStatics(uint32_t device) {
-  auto add = [&](int64_t bytes) { overflowed |= __builtin_add_overflow(total, bytes, &total); };
-  for (const Live &local : locals) {
-    add(costs.weights[local.stage]);
-    add(costs.gradients[local.stage]);
-    add(costs.optimizerState[local.stage]);
+/// The stages with ops here. A norm has none, and a tied weight's reduction may name another device's.
+void MemoryWalk::findStages(uint32_t device) {
+  constexpr uint32_t none = ~0u;
+  std::fill(localOf.begin(), localOf.end(), none);
+  locals.clear();
+  changesStatics = costs.keepsContributions;
+  for (const Op &op : program.opsOf(device)) {
+    if (op.kind >= OpKind::ReduceTied)
+      continue;
+    if (localOf[op.stage] == none) {
+      localOf[op.stage] = static_cast<uint32_t>(locals.size());
+      locals.emplace_back().stage = op.stage;
+    }
+    if (op.kind < OpKind::Reduce)
+      continue;
+    Live &local = live(op.stage);
+    local.unshards |= op.kind == OpKind::Unshard;
+    local.reshards |= op.kind == OpKind::Reshard;
+    local.reduces |= op.kind == OpKind::Reduce;
+    changesStatics |= op.kind == OpKind::Unshard;
   }
+  // What the step before has left: a stage that no op gathers is always present.
+  for (Live &local : locals)
+    local.isPresent = !local.unshards || !(local.reshards || (costs.reshardsAfterReduce && local.reduces));
+}
+
+int64_t MemoryWalk::times(int64_t bytes, uint32_t count) {
+  int64_t product = 0;
+  overflowed |= __builtin_mul_overflow(bytes, static_cast<int64_t>(count), &product);
+  return product;
+}
+
+/// One replica's part, rounded up.
+int64_t MemoryWalk::shard(int64_t bytes) const {
+  const int64_t replicas = costs.replicas.value_or(1);
+  return bytes / replicas + (bytes % replicas != 0);
+}
+
+int64_t MemoryWalk::weightBytes(const Live &local) {
+  const int64_t bytes = costs.weights[local.stage];
+  return local.isPresent ? times(bytes, local.versions) : times(bytes, local.versions - 1) + shard(bytes);
+}
+
+int64_t MemoryWalk::optimizerBytes(uint32_t stage) const {
+  return costs.isSharded ? shard(costs.optimizerState[stage]) : costs.optimizerState[stage];
+}
+
+void MemoryWalk::recount(Live &local) {
+  int64_t bytes = weightBytes(local);
+  overflowed |=
+      __builtin_add_overflow(bytes, times(costs.gradients[local.stage], local.sets.count()), &bytes) ||
+      __builtin_add_overflow(bytes, optimizerBytes(local.stage), &bytes) ||
+      __builtin_add_overflow(total, bytes - local.statics, &total);
+  local.statics = bytes;
+}
+
+void MemoryWalk::addStatics(uint32_t device) {
+  for (Live &local : locals)
+    recount(local);
   if (!costs.reserved.empty())
-    add(costs.reserved[device]);
+    overflowed |= __builtin_add_overflow(total, costs.reserved[device], &total);
 }
 
 /// Behind an op its copy may keep fewer versions, or one more if it is an update.
 void MemoryWalk::keepVersions(OpId id) {
-  Live &local = live(program.ops[id].stage);
-  const int64_t more = static_cast<int64_t>(versions->kept[id]) - local.versions;
-  int64_t bytes;
-  overflowed |= __builtin_mul_overflow(more, costs.weights[local.stage], &bytes) ||
-                __builtin_add_overflow(total, bytes, &total);
-  local.versions = versions->kept[id];
+  const Op &op = program.ops[id];
+  if (op.kind >= OpKind::ReduceTied || live(op.stage).versions == versions->kept[id])
+    return;
+  live(op.stage).versions = versions->kept[id];
+  recount(live(op.stage));
+}
+
+/// Gathered weights, and a gradient set of its own, come with the start of an op.
+void MemoryWalk::beginStatics(const Op &op) {
+  if (op.kind >= OpKind::ReduceTied)
+    return;
+  Live &local = live(op.stage);
+  if (costs.keepsContributions)
+    local.sets.begin(op);
+  local.isPresent |= op.kind == OpKind::Unshard && !op.isWait();
+  recount(local);
+}
+
+void MemoryWalk::endStatics(const Op &op) {
+  if (op.kind >= OpKind::ReduceTied)
+    return;
+  Live &local = live(op.stage);
+  if (costs.keepsContributions)
+    local.sets.end(op, hasZero);
+  const bool isReduced = op.kind == OpKind::Reduce && !op.isStarted() && costs.reshardsAfterReduce;
+  if (local.unshards && (op.kind == OpKind::Reshard || isReduced))
+    local.isPresent = false;
+  recount(local);
 }
 
 bool MemoryWalk::receives(EdgeKind kind, const Op &op) const {
@@ -91,22 +172,53 @@ bool MemoryWalk::receives(EdgeKind kind, const Op &op) const {
          program.deviceOf(s + 1, m) != program.deviceOf(s, m) && index.backward(s + 1, m) != noOp;
 }
 
+/// Calls `visit(producer, bytes)` for each boundary that `op` gets from another device.
+template <typename Visit> void MemoryWalk::eachReceived(EdgeKind kind, const Op &op, Visit visit) const {
+  const uint32_t s = op.stage, m = op.microbatch;
+  const bool isActivation = kind == EdgeKind::Activation;
+  if (receives(kind, op)) {
+    if (isActivation)
+      visit(index.forward(s - 1, m), costs.boundary.at(s - 1, m));
+    else
+      visit(index.backward(s + 1, m), costs.boundary.at(s, m));
+  }
+  if (skipsInto.empty() || (isActivation ? op.kind != OpKind::Forward : !op.makesGradient()))
+    return;
+  for (uint32_t skip : isActivation ? skipsInto[s] : skipsFrom[s]) {
+    const uint32_t other = isActivation ? program.skips[skip].from : program.skips[skip].to;
+    const OpId producer = isActivation ? index.forward(other, m) : index.backward(other, m);
+    if (producer != noOp && program.deviceOf(other, m) != program.deviceOf(s, m))
+      visit(producer, costs.skipBoundary[skip].at(0, m));
+  }
+}
+
+void MemoryWalk::releaseReceived(EdgeKind kind, const Op &op) {
+  const LiveKind live =
+      kind == EdgeKind::Activation ? LiveKind::ReceivedActivation : LiveKind::ReceivedGradient;
+  eachReceived(kind, op, [&](OpId, int64_t bytes) { release(live, op.stage, bytes); });
+}
+
 void MemoryWalk::collectArrivals(uint32_t device) {
   arrivals.clear();
   if (!countsBoundaries)
     return;
-  for (const Op &op : program.opsOf(device)) {
-    if (receives(EdgeKind::Activation, op))
-      arrivals.push_back({timeline.end[index.forward(op.stage - 1, op.microbatch)], op.stage, op.microbatch,
-                          LiveKind::ReceivedActivation});
-    if (receives(EdgeKind::Gradient, op))
-      arrivals.push_back({timeline.end[index.backward(op.stage + 1, op.microbatch)], op.stage, op.microbatch,
-                          LiveKind::ReceivedGradient});
-  }
-  // Arrivals of one time are all taken before anything else happens: their order does not show.
+  for (const Op &op : program.opsOf(device))
+    eachReceived(EdgeKind::Activation, op, [&](OpId producer, int64_t bytes) {
+      arrivals.push_back({timeline.end[producer], bytes, op.stage, LiveKind::ReceivedActivation});
+    });
+  const auto gradients = static_cast<std::ptrdiff_t>(arrivals.size());
+  for (const Op &op : program.opsOf(device))
+    eachReceived(EdgeKind::Gradient, op, [&](OpId producer, int64_t bytes) {
+      arrivals.push_back({timeline.end[producer], bytes, op.stage, LiveKind::ReceivedGradient});
+    });
+  // Arrivals of one time are all taken before anything else happens: their order does not show. Those of one
+  // kind mostly come in order already.
   auto earlier = [](const Arrival &a, const Arrival &b) { return a.time < b.time; };
-  if (!llvm::is_sorted(arrivals, earlier))
-    llvm::sort(arrivals, earlier);
+  const auto middle = arrivals.begin() + gradients;
+  for (auto [begin, end] : {std::pair(arrivals.begin(), middle), {middle, arrivals.end()}})
+    if (!std::is_sorted(begin, end, earlier))
+      std::sort(begin, end, earlier);
+  std::inplace_merge(arrivals.begin(), middle, arrivals.end(), earlier);
 }
 
 // At one moment what ends is freed before what begins is counted, so an arrival at the very start of an op
@@ -123,10 +235,14 @@ void MemoryWalk::walk(uint32_t device) {
       takeArrival(arrivals[nextArrival]);
     for (OpId op = first; op != end; ++op)
       beginOp(program.ops[op]);
+    for (OpId op = first; op != end && changesStatics; ++op)
+      beginStatics(program.ops[op]);
     measure(start, first);
     takeArrivals(stop, first);
     for (OpId op = first; op != end; ++op)
       endOp(program.ops[op]);
+    for (OpId op = first; op != end && changesStatics; ++op)
+      endStatics(program.ops[op]);
     if (versions)
       for (OpId op = first; op != end; ++op)
         keepVersions(op);
@@ -136,10 +252,7 @@ void MemoryWalk::walk(uint32_t device) {
   }
 }
 
-void MemoryWalk::takeArrival(const Arrival &arrival) {
-  uint32_t sender = arrival.kind == LiveKind::ReceivedActivation ? arrival.stage - 1 : arrival.stage;
-  take(arrival.kind, arrival.stage, costs.boundary.at(sender, arrival.microbatch));
-}
+void MemoryWalk::takeArrival(const Arrival &arrival) { take(arrival.kind, arrival.stage, arrival.bytes); }
 
 void MemoryWalk::takeArrivals(int64_t before, OpId next) {
   for (; nextArrival < arrivals.size() && arrivals[nextArrival].time < before; ++nextArrival) {
@@ -179,22 +292,27 @@ void MemoryWalk::measure(int64_t time, OpId op) {
     peaks.peakOp = op;
     peakMoment = moment;
   }
+  if (total > limit && excessMoment == 0) {
+    excessMoment = moment;
+    excessOp = op;
+  }
   if (moment == listedMoment)
     peaks.livePeak = items();
 }
 
-std::vector<LiveItem> MemoryWalk::items() const {
+std::vector<LiveItem> MemoryWalk::items() {
   std::vector<LiveItem> result;
   auto add = [&](LiveKind kind, uint32_t stage, uint32_t count, int64_t bytes) {
     if (bytes != 0)
       result.push_back({kind, stage, count, bytes});
   };
-  for (const Live &local : locals) {
+  for (Live &local : locals) {
     for (unsigned kind = 0; kind < dynamicKinds; ++kind)
       add(static_cast<LiveKind>(kind), local.stage, local.count[kind], local.bytes[kind]);
-    add(LiveKind::Weights, local.stage, local.versions, costs.weights[local.stage] * local.versions);
-    add(LiveKind::Gradients, local.stage, 1, costs.gradients[local.stage]);
-    add(LiveKind::OptimizerState, local.stage, 1, costs.optimizerState[local.stage]);
+    add(LiveKind::Weights, local.stage, local.versions, weightBytes(local));
+    add(LiveKind::Gradients, local.stage, local.sets.count(),
+        times(costs.gradients[local.stage], local.sets.count()));
+    add(LiveKind::OptimizerState, local.stage, 1, optimizerBytes(local.stage));
   }
   return result;
 }
@@ -209,6 +327,10 @@ MemoryWalk::State MemoryWalk::stateAfter(const Op &op) {
     return State::Half;
   case OpKind::Drop:
     return op.has(KeepInput) ? State::Input : State::None;
+  case OpKind::Offload: // the copy is whole, and the activation free, at its end or its wait's
+    return op.isStarted() ? State::Saved : State::Host;
+  case OpKind::Reload:
+    return State::Saved;
   default:
     return State::None;
   }
@@ -223,6 +345,7 @@ LiveKind MemoryWalk::kindOf(State state) {
 int64_t MemoryWalk::sizeOf(State state, const Op &op) const {
   switch (state) {
   case State::None:
+  case State::Host:
     return 0;
   case State::Input:
     return costs.keptInput.at(op.stage, op.microbatch);
@@ -268,8 +391,8 @@ void MemoryWalk::beginOp(const Op &op) {
   if (!op.touchesActivation())
     return;
   // A received activation passes into what its consumer keeps, so it goes before that comes.
-  if (!op.has(KeepNothing) && countsBoundaries && receives(EdgeKind::Activation, op))
-    release(LiveKind::ReceivedActivation, op.stage, costs.boundary.at(op.stage - 1, op.microbatch));
+  if (!op.has(KeepNothing) && countsBoundaries)
+    releaseReceived(EdgeKind::Activation, op);
   if (op.kind == OpKind::Forward) {
     Live &local = live(op.stage);
     local.mostInFlight = std::max(local.mostInFlight, ++local.inFlight);
@@ -286,10 +409,10 @@ void MemoryWalk::endOp(const Op &op) {
   const uint32_t s = op.stage, m = op.microbatch;
   endState(op);
   release(LiveKind::Workspace, s, workspace(op));
-  if (op.has(KeepNothing) && countsBoundaries && receives(EdgeKind::Activation, op))
-    release(LiveKind::ReceivedActivation, s, costs.boundary.at(s - 1, m));
-  if (countsBoundaries && receives(EdgeKind::Gradient, op))
-    release(LiveKind::ReceivedGradient, s, costs.boundary.at(s, m));
+  if (op.has(KeepNothing) && countsBoundaries)
+    releaseReceived(EdgeKind::Activation, op);
+  if (countsBoundaries)
+    releaseReceived(EdgeKind::Gradient, op);
 
   const bool isForward = op.kind == OpKind::Forward;
   // Without a backward, as in an evaluation, nothing waits for the output or counts as in flight.

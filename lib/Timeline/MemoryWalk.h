@@ -1,9 +1,11 @@
 // One walk over a device's program that keeps account of what is live. Private to lib/Timeline.
 #pragma once
 
+#include "IR/GradientSets.h"
 #include "Timeline/Memory.h"
 
 #include <array>
+#include <limits>
 
 namespace sluice {
 
@@ -14,30 +16,40 @@ public:
              const Timeline &timeline, const Versions *versions);
 
   /// Peaks of one device, without the list of what is live.
-  DeviceMemory peaksOf(uint32_t device);
+  DeviceMemory peaksOf(uint32_t device, int64_t limit = std::numeric_limits<int64_t>::max());
   /// What is live at the peak that peaksOf has just found for the same device.
-  std::vector<LiveItem> liveAtPeak(uint32_t device);
+  std::vector<LiveItem> liveAtPeak(uint32_t device) { return liveAt(device, peakMoment); }
+  /// The same where the limit was first exceeded, which it must have been, and the op that ran.
+  std::vector<LiveItem> liveAtExcess(uint32_t device) { return liveAt(device, excessMoment); }
+  OpId opAtExcess() const { return excessOp; }
   /// After peaksOf: raises `inFlight` of the device's stages to what it has seen.
   void raiseInFlight(std::vector<uint32_t> &inFlight) const;
   bool hasOverflowed() const { return overflowed; }
 
 private:
-  enum class State : uint8_t { None, Input, Saved, Half };
+  enum class State : uint8_t { None, Input, Host, Saved, Half };
   static constexpr unsigned dynamicKinds = static_cast<unsigned>(LiveKind::Weights);
   struct Live {
     uint32_t stage = 0;
     uint32_t inFlight = 0, mostInFlight = 0;
-    uint32_t versions = 1; ///< Of its weights.
+    uint32_t versions = 1;                                    ///< Of its weights.
+    bool unshards = false, reshards = false, reduces = false; ///< Has such ops on this device.
+    bool isPresent = true;                                    ///< Else a shard of its weights is.
+    GradientSets sets;
+    int64_t statics = 0; ///< Its part of `total` that no op brings.
     std::array<uint32_t, dynamicKinds> count{};
     std::array<int64_t, dynamicKinds> bytes{};
   };
   struct Arrival {
     int64_t time;
-    uint32_t stage, microbatch; // of the consumer
+    int64_t bytes;
+    uint32_t stage; // of the consumer
     LiveKind kind;
   };
 
+  std::vector<LiveItem> liveAt(uint32_t device, uint64_t moment);
   void begin(uint32_t device);
+  void findStages(uint32_t device);
   void collectArrivals(uint32_t device);
   void walk(uint32_t device);
   void takeArrival(const Arrival &arrival);
@@ -52,7 +64,16 @@ private:
   void measure(int64_t time, OpId op);
   void addStatics(uint32_t device);
   void keepVersions(OpId id);
-  std::vector<LiveItem> items() const;
+  void beginStatics(const Op &op);
+  void endStatics(const Op &op);
+  void recount(Live &local);
+  int64_t times(int64_t bytes, uint32_t count);
+  int64_t shard(int64_t bytes) const;
+  int64_t weightBytes(const Live &local);
+  int64_t optimizerBytes(uint32_t stage) const;
+  template <typename Visit> void eachReceived(EdgeKind kind, const Op &op, Visit visit) const;
+  void releaseReceived(EdgeKind kind, const Op &op);
+  std::vector<LiveItem> items();
 
   static State stateAfter(const Op &op);
   static LiveKind kindOf(State state);
@@ -71,6 +92,9 @@ private:
   const Timeline &timeline;
   const Versions *versions; // null: one version of all weights
   bool countsBoundaries;
+  std::vector<llvm::SmallVector<uint32_t, 2>> skipsInto, skipsFrom; // per stage; empty without skip edges
+  bool hasZero = false;        // asked for only where contributions are kept apart
+  bool changesStatics = false; // on the device at hand, other than by versions
 
   std::vector<uint32_t> localOf; // per stage, into `locals`, where the device has ops of it
   std::vector<Live> locals;
@@ -81,6 +105,9 @@ private:
   int64_t total = 0;                                // bytes now
   DeviceMemory peaks;
   uint64_t moment = 0, peakMoment = 0, listedMoment = 0; // measurements of this walk, from 1
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  uint64_t excessMoment = 0; // the first above the limit
+  OpId excessOp = noOp;
   bool overflowed = false;
 };
 

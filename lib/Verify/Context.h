@@ -87,5 +87,9 @@ void verifyResidency(VerifyContext &context);
 void verifyBuffers(VerifyContext &context);
 /// Phases.cpp: 702 in an evaluation.
 void verifyKept(VerifyContext &context);
+/// GradientSets.cpp: 705.
+void verifyGradientSets(VerifyContext &context);
+/// Sizes.cpp: 808, 811.
+void verifySizes(VerifyContext &context);
 
 } // namespace sluice

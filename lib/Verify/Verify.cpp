@@ -40,6 +40,8 @@ Verdict verify(const Program &program, const ProgramIndex &index, const CostMode
     verifyResidency(context);
     verifyBuffers(context);
     verifyKept(context);
+    verifyGradientSets(context);
+    verifySizes(context);
   }
   verdict.clean = llvm::none_of(llvm::ArrayRef(diagnostics.findings()).drop_front(before),
                                 [](const Finding &found) { return found.severity == Severity::Error; });

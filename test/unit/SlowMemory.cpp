@@ -36,6 +36,10 @@ struct Live {
   std::vector<Received> received;
   /// Weights beyond one version of each, per step of the device and, under ~0, behind the last.
   std::map<size_t, int64_t> oldWeights{};
+  /// What weights and gradients count beyond one whole set of each, which is less than nothing for shards:
+  /// while a step of the device runs, and once it has ended. The first entry is what the program begins with.
+  int64_t staticsAtFirst = 0;
+  std::map<size_t, int64_t> staticsDuring{}, staticsBehind{};
 
   void open(What what, const Op &op, const StageTable<int64_t> &bytes, size_t step) {
     items.push_back({what, op.stage, op.microbatch, bytes.at(op.stage, op.microbatch), step});
@@ -52,6 +56,7 @@ struct Live {
   bool isLive(const Received &boundary, int64_t time) const;
   int64_t workspace(const Step &step) const;
   int64_t oldWeightsAt(int64_t time) const;
+  int64_t staticsAt(int64_t time) const;
   int64_t bytesOf(const std::vector<const Item *> &live) const;
   int64_t during(size_t step) const;
   int64_t at(int64_t time) const;
@@ -92,6 +97,14 @@ void Live::apply(const Op &op, size_t step) {
       open(What::Input, op, costs.keptInput, step);
     else
       close(What::Input, op, step);
+    break;
+  case OpKind::Offload: // gone from here once the copy is whole: at the wait, where it goes on beside others
+    if (!op.isStarted())
+      close(What::Saved, op, step);
+    break;
+  case OpKind::Reload: // its room is taken when it begins to come back
+    if (!op.isWait())
+      open(What::Saved, op, costs.activation, step);
     break;
   default:
     break;
@@ -176,6 +189,81 @@ int64_t Live::oldWeightsAt(int64_t time) const {
   return 0;
 }
 
+static int64_t shardOf(const CostModel &costs, int64_t bytes) {
+  return (bytes + costs.replicas.value_or(1) - 1) / costs.replicas.value_or(1);
+}
+
+/// Whether the weights of the stage are whole after the first `count` ops of `ops`, told by the last op that
+/// changed it; if there is none, by the end of the step before.
+static bool isWhole(const CostModel &costs, const std::vector<Op> &ops, size_t count) {
+  auto changes = [&](const Op &op) {
+    return op.kind == OpKind::Unshard || op.kind == OpKind::Reshard ||
+           (op.kind == OpKind::Reduce && costs.reshardsAfterReduce);
+  };
+  auto gathers = [](const Op &op) { return op.kind == OpKind::Unshard; };
+  if (std::none_of(ops.begin(), ops.end(), gathers))
+    return true;
+  for (size_t i = count; i-- > 0;)
+    if (changes(ops[i]))
+      return gathers(ops[i]);
+  return std::all_of(ops.begin(), ops.end(), [&](const Op &op) { return !changes(op) || gathers(op); });
+}
+
+/// Gradient sets after `count` ops: each contribution its own, until a reduction or the update makes one of
+/// all there are. An update leaves none, unless only `zero` does that.
+static int64_t gradientSets(const std::vector<Op> &ops, size_t count, bool hasZero) {
+  int64_t sets = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (ops[i].overwrites() || ops[i].kind == OpKind::Zero || (ops[i].kind == OpKind::Update && !hasZero))
+      sets = 0;
+    if (ops[i].contributes())
+      ++sets;
+    if (ops[i].kind == OpKind::Reduce || ops[i].kind == OpKind::Update)
+      sets = std::min<int64_t>(sets, 1);
+  }
+  return std::max<int64_t>(sets, 1);
+}
+
+/// Fills in what the statics of one stage add while each step runs and behind it.
+static void addStatics(Live &live, const std::vector<size_t> &steps, uint32_t stage) {
+  const bool hasZero = std::any_of(live.program.ops.begin(), live.program.ops.end(),
+                                   [](const Op &op) { return op.kind == OpKind::Zero; });
+  std::vector<Op> ops; // of the stage
+  for (size_t step : steps)
+    for (OpId id = live.run.steps[step].first; id < live.run.steps[step].endOp; ++id)
+      if (live.program.ops[id].stage == stage)
+        ops.push_back(live.program.ops[id]);
+  const int64_t weights = live.costs.weights[stage], gradients = live.costs.gradients[stage];
+  auto weightsAt = [&](size_t count) {
+    return isWhole(live.costs, ops, count) ? 0 : shardOf(live.costs, weights) - weights;
+  };
+  auto gradientsAt = [&](size_t count) {
+    return live.costs.keepsContributions ? gradients * (gradientSets(ops, count, hasZero) - 1) : 0;
+  };
+  live.staticsAtFirst += weightsAt(0) + gradientsAt(0);
+  size_t before = 0;
+  for (size_t step : steps) {
+    size_t behind = before;
+    for (OpId id = live.run.steps[step].first; id < live.run.steps[step].endOp; ++id)
+      behind += live.program.ops[id].stage == stage;
+    // What grows does so at the start, what shrinks at the end.
+    live.staticsDuring[step] +=
+        std::max(weightsAt(before), weightsAt(behind)) + std::max(gradientsAt(before), gradientsAt(behind));
+    live.staticsBehind[step] += weightsAt(behind) + gradientsAt(behind);
+    before = behind;
+  }
+}
+
+int64_t Live::staticsAt(int64_t time) const {
+  int64_t bytes = staticsAtFirst;
+  for (const auto &[step, behind] : staticsBehind) {
+    if (run.steps[step].start > time)
+      break;
+    bytes = time < run.steps[step].finish ? staticsDuring.at(step) : behind;
+  }
+  return bytes;
+}
+
 /// A pair is in one state: while an op turns one into the next, the larger of the two is held.
 int64_t Live::bytesOf(const std::vector<const Item *> &live) const {
   std::map<std::pair<uint32_t, uint32_t>, int64_t> largest;
@@ -198,7 +286,8 @@ int64_t Live::during(size_t step) const {
   for (const Item &item : items)
     if (item.first <= step && step <= item.last)
       held.push_back(&item);
-  int64_t bytes = workspace(run.steps[step]) + bytesOf(held) + (oldWeights.empty() ? 0 : oldWeights.at(step));
+  int64_t bytes = workspace(run.steps[step]) + bytesOf(held) +
+                  (oldWeights.empty() ? 0 : oldWeights.at(step)) + staticsDuring.at(step);
   for (const Received &boundary : received)
     if (boundary.from <= run.steps[step].start &&
         (step < boundary.consumer || (step == boundary.consumer && boundary.untilEnd)))
@@ -208,7 +297,7 @@ int64_t Live::during(size_t step) const {
 
 /// Live bytes right after `time`, when a transfer to this device has just started.
 int64_t Live::at(int64_t time) const {
-  int64_t bytes = oldWeightsAt(time);
+  int64_t bytes = oldWeightsAt(time) + staticsAt(time);
   for (const Step &step : run.steps)
     if (step.device == device && step.start <= time && time < step.finish)
       bytes += workspace(step);
@@ -252,6 +341,8 @@ void measureLive(const Program &program, const CostModel &costs, const Run &run,
         for (uint32_t stage : program.stagesOn(device))
           live.oldWeights[position < steps.size() ? steps[position] : ~size_t(0)] +=
               costs.weights[stage] * (keptVersions(program, run, steps, position, stage) - 1);
+    for (uint32_t stage : program.stagesOn(device))
+      addStatics(live, steps, stage);
     DeviceFigures &own = figures.devices[device];
     own.peakActivation = peakPairs(live, steps, {What::Saved, What::Pending});
     own.peakSaved = peakPairs(live, steps, {What::Saved});
@@ -264,7 +355,9 @@ void measureLive(const Program &program, const CostModel &costs, const Run &run,
     for (const Received &boundary : live.received)
       own.peakMemory = std::max(own.peakMemory, live.at(boundary.from));
     for (uint32_t stage : program.stagesOn(device))
-      own.peakMemory += costs.weights[stage] + costs.gradients[stage] + costs.optimizerState[stage];
+      own.peakMemory +=
+          costs.weights[stage] + costs.gradients[stage] +
+          (costs.isSharded ? shardOf(costs, costs.optimizerState[stage]) : costs.optimizerState[stage]);
     own.peakMemory += costs.reserved.empty() ? 0 : costs.reserved[device];
   }
 }
