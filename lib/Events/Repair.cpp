@@ -4,6 +4,7 @@
 #include "Events/RepairCandidates.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/xxhash.h"
 
 namespace sluice {
@@ -136,9 +137,11 @@ bool RepairSearch::isNew(unsigned remaining) {
 bool RepairSearch::branch(unsigned remaining) {
   if (!isNew(remaining))
     return false;
-  const std::vector<RepairCandidate> candidates = candidatesOf(current.program, rules, standing());
+  const std::vector<Standing> stuck = standing();
+  std::vector<RepairCandidate> candidates = candidatesOf(current.program, rules, stuck);
   if (remaining == 1)
     return takeIfFree(candidates, leftByBranching);
+  llvm::append_range(candidates, nearerCandidatesOf(current.program, stuck));
   for (const RepairCandidate &candidate : candidates) {
     if (!hasWork(leftByBranching))
       return false;

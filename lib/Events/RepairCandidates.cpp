@@ -175,23 +175,46 @@ std::vector<RepairCandidate> candidatesOf(const Program &program, const ChannelR
   return candidates.take();
 }
 
+/// Whether a member of the statement that begins at `begin` keeps `moved` from passing.
+static bool holds(const Program &program, OpId moved, OpId begin) {
+  for (OpId id = begin, end = statementEnd(program, begin); id < end; ++id)
+    if (id != moved && mustKeepOrder(program, moved, id))
+      return true;
+  return false;
+}
+
+std::vector<RepairCandidate> nearerCandidatesOf(const Program &program, llvm::ArrayRef<Standing> standing) {
+  Candidates candidates(program);
+  for (const auto &[device, stands, needed] : standing) {
+    if (stands == needed)
+      continue;
+    const OpId early = statementBegin(program, stands), late = statementBegin(program, needed);
+    OpId place = late;
+    while (place > early && !holds(program, needed, statementBegin(program, place - 1)))
+      place = statementBegin(program, place - 1);
+    if (place > early && place < late)
+      candidates.addMoves(Kind::Lift, device, needed, place);
+    OpId last = early; // the last statement that can be passed
+    for (place = statementEnd(program, early); place < late && !holds(program, stands, place);
+         place = statementEnd(program, place))
+      last = place;
+    if (place < late && last > early)
+      candidates.addMoves(Kind::Lower, device, stands, last);
+  }
+  return candidates.take();
+}
+
 std::vector<RepairCandidate> fartherCandidatesOf(const Program &program, llvm::ArrayRef<Standing> standing) {
   Candidates candidates(program);
   for (const auto &[device, stands, needed] : standing) {
     const OpId first = program.deviceBegin[device], last = program.deviceBegin[device + 1];
     const bool isWithin = stands == needed;
-    auto holds = [&](OpId moved, OpId begin) {
-      for (OpId id = begin, end = statementEnd(program, begin); id < end; ++id)
-        if (id != moved && mustKeepOrder(program, moved, id))
-          return true;
-      return false;
-    };
     auto mayJoin = [&](OpId moved, OpId place) {
       return isPlainPost(program.ops[moved]) && isPlainPost(program.ops[place]);
     };
     // Lower the one that stands, lift the one that is needed; a member of a group, out of it either way.
     OpId place = isWithin ? statementBegin(program, needed) : statementEnd(program, needed);
-    while (place < last && !holds(stands, place)) {
+    while (place < last && !holds(program, stands, place)) {
       candidates.addMoves(Kind::Lower, device, stands, place);
       if (!isWithin && mayJoin(stands, place))
         candidates.addMoves(Kind::Group, device, stands, place, false);
@@ -199,7 +222,7 @@ std::vector<RepairCandidate> fartherCandidatesOf(const Program &program, llvm::A
     }
     for (place = isWithin ? statementEnd(program, needed) : statementBegin(program, stands); place > first;) {
       place = statementBegin(program, place - 1);
-      if (holds(needed, place))
+      if (holds(program, needed, place))
         break;
       candidates.addMoves(Kind::Lift, device, needed, place);
       if (!isWithin && mayJoin(needed, place))

@@ -30,6 +30,10 @@ std::vector<RepairCandidate> candidatesOf(const Program &program, const ChannelR
 /// All places beyond them that local order leaves, in the same ranking.
 std::vector<RepairCandidate> fartherCandidatesOf(const Program &program, llvm::ArrayRef<Standing> standing);
 
+/// Steps towards that, where something between the two keeps one of them from passing the other: each as far
+/// as local order lets it go. They free nothing by themselves.
+std::vector<RepairCandidate> nearerCandidatesOf(const Program &program, llvm::ArrayRef<Standing> standing);
+
 /// What an edit comes to, a move an instance, no two of them touching the same ops. Empty if local order
 /// forbids one, or if a narrower scope means the same.
 std::vector<Move> movesOf(const RepairCandidate &candidate, const Program &program);

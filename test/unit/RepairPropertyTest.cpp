@@ -126,7 +126,7 @@ bool isFreedByOneEdit(const Program &program, const std::vector<uint32_t> &devic
 }
 
 TEST(RepairProperty, OneEditWhereverThereIsOne) {
-  unsigned stuck = 0, editsOf[6] = {};
+  unsigned stuck = 0, editsOf[5] = {}; // of 0: the whole program changes
   for (uint64_t seed = 0; stuck < 600; ++seed) {
     Random random(seed);
     const Program program = randomPosts(random);
@@ -139,7 +139,6 @@ TEST(RepairProperty, OneEditWhereverThereIsOne) {
         fmt::format("seed {}, {} {}\n{}", seed, channelText(rules), name(rules.key).str(), text(program));
     const std::optional<Repair> found = smallestRepair(program, rules, *cycle);
     ASSERT_TRUE(found) << seen;
-    ASSERT_EQ(found->change, Repair::Change::None) << seen;
     ASSERT_TRUE(hasSameOps(program, found->repaired)) << seen << text(found->repaired);
     ASSERT_TRUE(arePairsRight(found->repaired, rules)) << seen << text(found->repaired);
     ASSERT_FALSE(stuckUnder(found->repaired, rules)) << seen << text(found->repaired);
@@ -147,13 +146,14 @@ TEST(RepairProperty, OneEditWhereverThereIsOne) {
     for (uint32_t s = 0; s < program.stages; ++s)
       deviceOf.push_back(program.deviceOf(s, 0));
     ASSERT_EQ(isFreedByOneEdit(program, deviceOf, rules), found->edits.size() == 1) << seen;
-    ++editsOf[std::min<size_t>(found->edits.size(), 5)];
+    ASSERT_LE(found->edits.size(), 4u) << seen;
+    ++editsOf[found->edits.size()];
   }
-  RecordProperty("edits", fmt::format("1: {}, 2: {}, 3: {}, 4: {}, more: {}", editsOf[1], editsOf[2],
-                                      editsOf[3], editsOf[4], editsOf[5]));
+  RecordProperty("edits", fmt::format("1: {}, 2: {}, 3: {}, 4: {}, all: {}", editsOf[1], editsOf[2],
+                                      editsOf[3], editsOf[4], editsOf[0]));
   EXPECT_GT(editsOf[1], 300u);
-  EXPECT_GT(editsOf[2], 5u);
-  EXPECT_EQ(editsOf[5], 0u);
+  EXPECT_GT(editsOf[2], 20u);
+  EXPECT_LT(editsOf[0], 20u);
 }
 
 /// A legal order with its communication written, and sends and receives moved about as far as nothing but
@@ -251,6 +251,8 @@ TEST(RepairProperty, KeepsWhatEachDeviceNeeds) {
       mended.depth = found->depth;
     const Judged after = judge(found->repaired, mended);
     EXPECT_TRUE(after.errors.empty()) << seen << "repaired:\n" << text(found->repaired) << after.text;
+    if (found->change != Repair::Change::None && changed % 10 == 0)
+      fprintf(stderr, "%d %s\n", int(found->change), seen.c_str());
     (found->change == Repair::Change::None ? edited : changed) += 1;
   }
   RecordProperty("repaired", fmt::format("{} by edits, {} as a whole", edited, changed));
