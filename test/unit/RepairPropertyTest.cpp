@@ -151,9 +151,9 @@ TEST(RepairProperty, OneEditWhereverThereIsOne) {
   }
   RecordProperty("edits", fmt::format("1: {}, 2: {}, 3: {}, 4: {}, all: {}", editsOf[1], editsOf[2],
                                       editsOf[3], editsOf[4], editsOf[0]));
-  EXPECT_GT(editsOf[1], 300u);
+  EXPECT_GT(editsOf[1], 250u);
   EXPECT_GT(editsOf[2], 20u);
-  EXPECT_LT(editsOf[0], 20u);
+  EXPECT_LT(editsOf[0], 40u);
 }
 
 /// A legal order with its communication written, and sends and receives moved about as far as nothing but
@@ -208,7 +208,7 @@ Judged judge(const Program &program, const ChannelRules &rules) {
 
 TEST(RepairProperty, KeepsWhatEachDeviceNeeds) {
   unsigned stuck = 0, edited = 0, changed = 0;
-  for (uint64_t seed = 0; stuck < 300; ++seed) {
+  for (uint64_t seed = 0; stuck < 150; ++seed) {
     Random random(seed);
     const slow::RandomOrder order = slow::randomOrder(random, 1);
     ScheduleBuilder builder("g", order.sizes);
@@ -251,12 +251,10 @@ TEST(RepairProperty, KeepsWhatEachDeviceNeeds) {
       mended.depth = found->depth;
     const Judged after = judge(found->repaired, mended);
     EXPECT_TRUE(after.errors.empty()) << seen << "repaired:\n" << text(found->repaired) << after.text;
-    if (found->change != Repair::Change::None && changed % 10 == 0)
-      fprintf(stderr, "%d %s\n", int(found->change), seen.c_str());
     (found->change == Repair::Change::None ? edited : changed) += 1;
   }
   RecordProperty("repaired", fmt::format("{} by edits, {} as a whole", edited, changed));
-  EXPECT_GT(edited, 250u);
+  EXPECT_GT(edited, 130u);
 }
 
 } // namespace
