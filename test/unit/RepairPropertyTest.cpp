@@ -208,7 +208,7 @@ Judged judge(const Program &program, const ChannelRules &rules) {
 
 TEST(RepairProperty, KeepsWhatEachDeviceNeeds) {
   unsigned stuck = 0, edited = 0, changed = 0;
-  for (uint64_t seed = 0; stuck < 150; ++seed) {
+  for (uint64_t seed = 0; stuck < 80; ++seed) {
     Random random(seed);
     const slow::RandomOrder order = slow::randomOrder(random, 1);
     ScheduleBuilder builder("g", order.sizes);
@@ -254,7 +254,7 @@ TEST(RepairProperty, KeepsWhatEachDeviceNeeds) {
     (found->change == Repair::Change::None ? edited : changed) += 1;
   }
   RecordProperty("repaired", fmt::format("{} by edits, {} as a whole", edited, changed));
-  EXPECT_GT(edited, 130u);
+  EXPECT_GT(edited, 65u);
 }
 
 } // namespace
