@@ -95,10 +95,8 @@ void DeadlockCheck::deadlock(WaitCycle cycle) {
                                {"key", name(rules.key).str()}});
   noteHops(context, cycle, at, finding);
   const std::string repair = repairOfDeadlock(context, rules, cycle);
-  finding.fix.message = repair.empty()
-                            ? "communication = inferred(early);, which completes under every channel "
-                              "model"
-                            : repair;
+  finding.fix.message =
+      repair.empty() ? "no repair was found; bring the messages of all devices into one order" : repair;
   std::vector<Fault> faults;
   for (const WaitHop &each : cycle)
     for (OpId id : {each.stands, each.needed})
