@@ -341,6 +341,20 @@ Blocking randomBlocking(Random &random) {
   return blocking;
 }
 
+ChannelRules rulesOf(const Blocking &blocking) {
+  ChannelRules rules;
+  rules.depth = blocking.depth == Blocking::unbounded ? ChannelRules::unbounded : blocking.depth;
+  rules.key = blocking.key == Blocking::Direction ? ChannelRules::Key::Direction
+              : blocking.key == Blocking::Pair    ? ChannelRules::Key::Pair
+              : blocking.key == Blocking::Edge    ? ChannelRules::Key::Edge
+                                                  : ChannelRules::Key::Message;
+  rules.deviceService = blocking.servesDevice;
+  rules.atomicGroups = blocking.atomicGroups;
+  rules.progressInWait = blocking.progressInWait;
+  rules.connectOnFirstUse = blocking.connectsOnFirstUse;
+  return rules;
+}
+
 std::string describe(const Program &program) {
   std::string text = fmt::format("{} stages, {} microbatches, {} devices\n", program.stages,
                                  program.microbatches, program.devices);
