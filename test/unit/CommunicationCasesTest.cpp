@@ -100,15 +100,8 @@ TEST(CommunicationCases, OrderSwappedOnOddDevices) {
       "0: send_activation(0, 2) <- recv_gradient(2, 0); 1: send_gradient(3, 0) <- recv_activation(1, 2)");
 }
 
-/// Sends and receives that meet as pairs but carry different messages.
 size_t crossedPairs(const Program &program, Blocking::Key key) {
-  const Posting posting(machineProgram(program), channel(0, key));
-  size_t crossed = 0;
-  for (const Posting::Directed &direction : posting.directions)
-    for (size_t n = 0; n < std::min(direction.sends.size(), direction.receives.size()); ++n)
-      crossed += !(posting.places[direction.sends[n]].action->carried ==
-                   posting.places[direction.receives[n]].action->carried);
-  return crossed;
+  return Posting(machineProgram(program), channel(0, key)).crossedPairs();
 }
 
 // Megatron-LM#1450, #5271: on two devices the next is also the one before, and both post the exchange with
