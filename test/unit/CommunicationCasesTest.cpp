@@ -1,8 +1,8 @@
-// Schedules that hung, or did not, in the field: under which channels they stick, where each device then
-// stands, and how short the cycle is. Every verdict is that of lib/Events and of the slow machine.
+// Schedules that hung, or did not, in the field: under which channels they stick, how short the cycle is, and
+// what mends them. Every verdict is that of lib/Events and of the slow machine.
 #include "CommunicationSearch.h"
 #include "Driver/Compilation.h"
-#include "Events/Completion.h"
+#include "Events/Repair.h"
 #include "ExplicitPrograms.h"
 #include "Passes/LowerCommunication.h"
 
@@ -73,6 +73,23 @@ std::string cycle(const Program &program, const Blocking &blocking) {
   return fmt::format("{}", fmt::join(hops, "; "));
 }
 
+/// The smallest repair, an edit each: `group send_activation(0, 2), recv_gradient(2, 0)`. What it gives
+/// completes whatever the order of events.
+std::string repair(const Program &program, const Blocking &blocking) {
+  static constexpr const char *words[] = {"group", "lift", "lower", "split"};
+  const std::optional<Repair> found =
+      smallestRepair(program, rulesOf(blocking), *sluice::stuckUnder(program, rulesOf(blocking)));
+  if (!found)
+    return "none";
+  EXPECT_EQ(found->change, Repair::Change::None);
+  EXPECT_TRUE(completes(found->repaired, blocking));
+  std::vector<std::string> edits;
+  for (const RepairEdit &edit : found->edits)
+    edits.push_back(fmt::format("{} {}, {}", words[static_cast<unsigned>(edit.kind)], str(program, edit.op),
+                                str(program, edit.other)));
+  return fmt::format("{}", fmt::join(edits, "; "));
+}
+
 // pytorch/pytorch#172668: each device blocks in a send whose receive comes later on the other one.
 TEST(CommunicationCases, ReceivesMovedNextToTheirConsumers) {
   const Program program =
@@ -83,6 +100,7 @@ TEST(CommunicationCases, ReceivesMovedNextToTheirConsumers) {
   EXPECT_EQ(
       cycle(program, rendezvous),
       "0: send_activation(0, 1) <- recv_activation(2, 0); 1: send_activation(1, 0) <- recv_activation(1, 1)");
+  EXPECT_EQ(repair(program, rendezvous), "group send_activation(0, 1), recv_activation(2, 0)");
 }
 
 Program paritySwap() {
@@ -98,6 +116,7 @@ TEST(CommunicationCases, OrderSwappedOnOddDevices) {
   EXPECT_EQ(
       cycle(paritySwap(), rendezvous),
       "0: send_activation(0, 2) <- recv_gradient(2, 0); 1: send_gradient(3, 0) <- recv_activation(1, 2)");
+  EXPECT_EQ(repair(paritySwap(), rendezvous), "group send_activation(0, 2), recv_gradient(2, 0)");
 }
 
 size_t crossedPairs(const Program &program, Blocking::Key key) {
@@ -128,6 +147,7 @@ TEST(CommunicationCases, CollectivesInTwoOrders) {
   EXPECT_EQ(
       cycle(program, unbounded),
       "0: reduce_tied(embedding) <- reduce_tied(norms); 1: reduce_tied(norms) <- reduce_tied(embedding)");
+  EXPECT_EQ(repair(program, unbounded), "lift reduce_tied(norms), reduce_tied(embedding)");
 }
 
 // tenstorrent/tt-lang#1037: each side pushes twice before it takes anything out.
@@ -140,9 +160,13 @@ TEST(CommunicationCases, TwoPushesBeforeTheFirstPop) {
   EXPECT_EQ(
       cycle(program, channel(1)),
       "0: send_activation(0, 1) <- recv_gradient(0, 0); 1: send_gradient(1, 1) <- recv_activation(1, 0)");
+  EXPECT_EQ(repair(program, channel(1)), "group send_activation(0, 1), recv_gradient(0, 0)");
   EXPECT_EQ(
       cycle(program, rendezvous),
       "0: send_activation(0, 0) <- recv_gradient(0, 0); 1: send_gradient(1, 0) <- recv_activation(1, 0)");
+  EXPECT_EQ(
+      repair(program, rendezvous),
+      "group send_activation(0, 0), recv_gradient(0, 0); group send_activation(0, 0), recv_gradient(0, 1)");
 }
 
 // pytorch/torchtitan#775: the answer to one member of a group is computed from the other.
@@ -155,6 +179,7 @@ TEST(CommunicationCases, GroupThatStartsAsAWhole) {
   atomic.atomicGroups = true;
   EXPECT_EQ(stuckUnder(program, atomic), "rendezvous eager(1) eager(2) unbounded");
   EXPECT_EQ(cycle(program, atomic), "1: recv_activation(1, 0) <- send_gradient(1, 0)");
+  EXPECT_EQ(repair(program, atomic), "split recv_gradient(0, 0), send_activation(0, 0)");
 }
 
 // TensorRT-LLM#10665: a started send that moves only in its wait, behind a send that blocks.
@@ -169,10 +194,12 @@ TEST(CommunicationCases, StartedSendThatNobodyDrives) {
   EXPECT_EQ(stuckUnder(program, blocking), "rendezvous");
   EXPECT_EQ(cycle(program, blocking), "1: send_activation(1, 1) <- wait send_activation(1, 0); 2: "
                                       "recv_activation(2, 0) <- recv_activation(2, 1)");
+  EXPECT_EQ(repair(program, blocking), "group recv_activation(2, 0), recv_activation(2, 1)");
   // On one channel the blocking send queues behind the started one: device 1 waits for itself.
   blocking.key = Blocking::Direction;
   EXPECT_EQ(stuckUnder(program, blocking), "rendezvous eager(1) eager(2) unbounded");
   EXPECT_EQ(cycle(program, blocking), "1: send_activation(1, 1) <- wait send_activation(1, 0)");
+  EXPECT_EQ(repair(program, blocking), "lift wait send_activation(1, 0), send_activation(1, 1)");
 }
 
 // Megatron-LM#5240: a communicator of each pair of devices is made on its first use.
@@ -190,6 +217,7 @@ TEST(CommunicationCases, FirstUsesInACircle) {
       cycle(program, blocking),
       "0: send_activation(0, 0) <- recv_activation(4, 1); 1: send_activation(1, 0) <- recv_activation(1, 0); "
       "2: send_activation(2, 0) <- recv_activation(2, 0); 3: send_activation(3, 1) <- recv_activation(3, 0)");
+  EXPECT_EQ(repair(program, blocking), "group send_activation(0, 0), recv_activation(4, 1)");
 }
 
 /// `interleaved_megatron` of the library, as elaborated.
