@@ -43,7 +43,8 @@ public:
 
 private:
   using Node = uint32_t;
-  /// `needed`: the op of the other device that is waited for; noOp on an edge within a device.
+  /// `needed`: the op that is waited for where `to` is only the front of its device; noOp if `to` says it
+  /// all.
   using Visit = std::function<void(Node to, OpId needed)>;
   struct Reached {
     uint32_t hops = ~0u;
@@ -195,7 +196,7 @@ private:
         const uint32_t total = hops + crosses;
         if (total >= old.hops)
           return;
-        old = {total, n, crosses ? needed : noOp};
+        old = {total, n, needed};
         if (to == start)
           return;
         crosses ? open.emplace_back(to, total) : open.emplace_front(to, total);
@@ -237,8 +238,10 @@ private:
         cycle[hop].stands = nameOf(edge.from, op(edge.from));
         hop = (hop + 1) % cycle.size();
       }
-    if (cycle.empty()) // the device waits for what it has started itself
-      cycle = {{device(start), nameOf(start, op(start)), nameOf(back.from, op(back.from))}};
+    // The device waits for what it has started itself, or, where groups are atomic, for what it posts later.
+    if (cycle.empty())
+      cycle = {{device(start), nameOf(start, op(start)),
+                back.needed == noOp ? nameOf(back.from, op(back.from)) : back.needed}};
     return cycle;
   }
 

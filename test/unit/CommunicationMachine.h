@@ -90,6 +90,11 @@ struct Posting {
 
   Posting(const ExplicitProgram &written, const Blocking &blocking);
   Posting(const Posting &) = delete; // places point into `program`
+
+  /// Sends and receives that meet as pairs but carry different messages.
+  size_t crossedPairs() const;
+  /// No send, receive, call or start lacks what it belongs to, and no pair is crossed.
+  bool isWhole() const;
 };
 
 /// What all executions have in common once they cannot go on.

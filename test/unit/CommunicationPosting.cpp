@@ -139,6 +139,32 @@ Posting::Posting(const ExplicitProgram &written, const Blocking &blocking)
   }
 }
 
+size_t Posting::crossedPairs() const {
+  size_t crossed = 0;
+  for (const Directed &direction : directions)
+    for (size_t n = 0; n < std::min(direction.sends.size(), direction.receives.size()); ++n)
+      crossed +=
+          !(places[direction.sends[n]].action->carried == places[direction.receives[n]].action->carried);
+  return crossed;
+}
+
+bool Posting::isWhole() const {
+  for (const Directed &direction : directions)
+    if (direction.sends.size() != direction.receives.size())
+      return false;
+  for (const std::vector<uint32_t> &call : calls)
+    if (std::find(call.begin(), call.end(), ~0u) != call.end())
+      return false;
+  for (const Place &place : places)
+    if (place.isStarted && place.wait == ~0u)
+      return false;
+  for (size_t device = 0; device < program.size(); ++device)
+    for (size_t at = 0; at < program[device].size(); ++at)
+      if (program[device][at].kind == Statement::Wait && waitsFor[device][at] == ~0u)
+        return false;
+  return crossedPairs() == 0;
+}
+
 std::string str(const Blocking &blocking) {
   static constexpr const char *keys[] = {"direction", "pair", "edge", "message"};
   return fmt::format("{}, key {}{}{}{}{}",

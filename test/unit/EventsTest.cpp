@@ -10,20 +10,6 @@
 namespace sluice::slow {
 namespace {
 
-ChannelRules rulesOf(const Blocking &blocking) {
-  ChannelRules rules;
-  rules.depth = blocking.depth == Blocking::unbounded ? ChannelRules::unbounded : blocking.depth;
-  rules.key = blocking.key == Blocking::Direction ? ChannelRules::Key::Direction
-              : blocking.key == Blocking::Pair    ? ChannelRules::Key::Pair
-              : blocking.key == Blocking::Edge    ? ChannelRules::Key::Edge
-                                                  : ChannelRules::Key::Message;
-  rules.deviceService = blocking.servesDevice;
-  rules.atomicGroups = blocking.atomicGroups;
-  rules.progressInWait = blocking.progressInWait;
-  rules.connectOnFirstUse = blocking.connectsOnFirstUse;
-  return rules;
-}
-
 /// What one judge says of a program, by ops: `completes`, or where devices stand, what is done and the hops.
 struct Said {
   bool completes = false;

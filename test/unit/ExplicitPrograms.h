@@ -3,6 +3,7 @@
 #pragma once
 
 #include "CommunicationMachine.h"
+#include "IR/ChannelRules.h"
 #include "IR/Program.h"
 #include "RandomSchedules.h"
 
@@ -51,6 +52,8 @@ Program randomCommunication(uint64_t seed);
 
 /// Any model, with one or two slots where it is eager, key and other rules.
 Blocking randomBlocking(Random &random);
+/// The same for the compiler.
+ChannelRules rulesOf(const Blocking &blocking);
 
 /// Devices, ops and flags in one line a device.
 std::string describe(const Program &program);
