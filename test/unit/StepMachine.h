@@ -114,8 +114,6 @@ struct Setting {
 
 /// The factor that the declared loss wants for a microbatch, and that of the microbatch's own loss.
 Rational wanted(const Setting &setting, uint32_t microbatch);
-/// The same if an update reads just the microbatches of `together`.
-Rational wanted(const Setting &setting, uint32_t microbatch, const std::vector<uint32_t> &together);
 Rational own(const Setting &setting, uint32_t microbatch);
 
 struct StepProgram {

@@ -272,6 +272,8 @@ std::string Mistake::changeSetting() {
     setting.loss = random.chance(50) ? Loss::MeanOverMicrobatches : Loss::Sum;
     return "another loss";
   case 2:
+    if (setting.isAsynchronous)
+      return "";
     setting.scale = static_cast<ScalePoint>(random.below(4));
     return "another place of the loss's factor";
   case 3:

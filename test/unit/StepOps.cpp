@@ -117,24 +117,10 @@ Rational Machine::arriving(uint32_t device, const Statement &op) {
   return factor ? *factor : lossFactor(op.microbatch);
 }
 
-/// Of a program that never drains the loss is one over the microbatches that the last stage updates with.
+/// In a program that never drains every update has a loss of its own, over what it reads: factors count in
+/// parts of what that one wants.
 Rational Machine::lossFactor(uint32_t microbatch) const {
-  if (!setting.isAsynchronous || setting.scale != ScalePoint::AtLoss)
-    return own(setting, microbatch);
-  const uint32_t last = setting.stages - 1;
-  std::vector<uint32_t> together;
-  for (const Statement &op : program.devices[setting.device(last, microbatch)]) {
-    if (op.stage != last)
-      continue;
-    if (op.contributes())
-      together.push_back(op.microbatch);
-    if (op.word != Word::Update)
-      continue;
-    if (std::find(together.begin(), together.end(), microbatch) != together.end())
-      break;
-    together.clear();
-  }
-  return wanted(setting, microbatch, together);
+  return setting.isAsynchronous ? Rational(1) : own(setting, microbatch);
 }
 
 void Machine::apply(uint32_t device, const Statement &op) {
