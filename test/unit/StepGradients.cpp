@@ -188,7 +188,7 @@ void Gradients::applyFactor(Accumulator &accumulator, uint32_t device, uint32_t 
   for (auto &[weight, gradient] : accumulator.weights)
     for (auto &[key, entry] : gradient) {
       const Rational factor = *divide(target(key.microbatch), own(setting, key.microbatch));
-      if (common && !(*common == factor))
+      if (common && !(*common == factor) && hasUpdates)
         wrong(device, step, fmt::format("no one factor serves the microbatches of stage {}", stage));
       common = factor;
     }

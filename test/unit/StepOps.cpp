@@ -203,11 +203,22 @@ void Machine::execute(uint32_t device, const Posted &posted) {
   }
 }
 
+/// A gather under way leaves what is there until its wait; to drop the weights ends it.
 void Machine::changeWeights(uint32_t device, const Statement &op) {
   Weights &held = weights[{device, op.stage}];
-  held.isPresent = op.word == Word::Unshard && op.prefix != Prefix::Start;
-  if (op.word == Word::Unshard && op.prefix != Prefix::Wait)
-    held.content = held.newest;
+  if (op.word == Word::Reshard) {
+    held.isPresent = held.isComing = false;
+    return;
+  }
+  if (op.prefix != Prefix::Wait) {
+    held.isComing = true;
+    held.coming = held.newest;
+  }
+  if (op.prefix == Prefix::Start || !held.isComing)
+    return;
+  held.isPresent = true;
+  held.isComing = false;
+  held.content = held.coming;
 }
 
 void Machine::update(uint32_t device, const Statement &op) {

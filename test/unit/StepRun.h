@@ -34,7 +34,7 @@ struct Calls {
 
 struct Weights {
   bool isTracked = false, isPresent = true, isComing = false;
-  uint32_t newest = 0, content = 0;
+  uint32_t newest = 0, content = 0, coming = 0; ///< Versions.
   std::deque<uint32_t> pushed;
 };
 
