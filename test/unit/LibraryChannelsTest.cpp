@@ -80,7 +80,7 @@ constexpr Case cases[] = {
     {"dualpipe", "dualpipe(4, 16)", false, false},
     {"dualpipev", "dualpipev(4, 8)", false, false},
     {"chimera", "chimera(4, 8)", true, false},
-    {"wave", "wave(4, 8)", true, false},
+    {"wave", "wave(8, 8)", true, false},
 };
 INSTANTIATE_TEST_SUITE_P(Library, LibraryChannels, testing::ValuesIn(cases),
                          [](const auto &info) { return std::string(info.param.file); });

@@ -20,8 +20,8 @@ constexpr size_t rounds = 60;
 /// What machine and checker say of one program.
 struct Comparison {
   std::vector<Wrong> wrongs;
+  std::string findings; // before `checked`, whose making fills it
   std::vector<unsigned> blamed, checked;
-  std::string findings;
 
   Comparison(const StepProgram &program, const Start &start)
       : wrongs(run(program)), blamed(machine::blamed(wrongs)),
