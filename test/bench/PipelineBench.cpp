@@ -1,8 +1,8 @@
 // Time per op of each step, for 1F1B on 64 devices. Items are ops; run tools/bench for the table.
 #include "Driver/Compilation.h"
 #include "Elaborate/Costs.h"
-#include "Formats/PytorchCsv.h"
 #include "Events/Completion.h"
+#include "Formats/PytorchCsv.h"
 #include "Passes/LowerCommunication.h"
 #include "Passes/LowerReductions.h"
 #include "Passes/LowerSharding.h"
@@ -123,7 +123,8 @@ template <CommunicationPlacement placement> void communication(benchmark::State 
 void earlyCommunication(benchmark::State &state) { communication<CommunicationPlacement::Early>(state); }
 void lateCommunication(benchmark::State &state) { communication<CommunicationPlacement::JustInTime>(state); }
 
-/// The verdict on written sends and receives, early placement: the event graph from the ops, and its fixpoint.
+/// The verdict on written sends and receives, early placement: the event graph from the ops, and its
+/// fixpoint.
 void completion(benchmark::State &state, const char *model) {
   Fixture fixture(state.range(0));
   fixture.elaborateAll();
@@ -135,6 +136,7 @@ void completion(benchmark::State &state, const char *model) {
   countOps(state, *written);
 }
 void completionUnbounded(benchmark::State &state) { completion(state, "unbounded"); }
+void completionEager(benchmark::State &state) { completion(state, "eager(2)"); }
 void completionRendezvous(benchmark::State &state) { completion(state, "rendezvous"); }
 void completionNccl(benchmark::State &state) { completion(state, "nccl"); }
 
@@ -188,6 +190,7 @@ SLUICE_STEP(figures);
 SLUICE_PASS(earlyCommunication);
 SLUICE_PASS(lateCommunication);
 SLUICE_PASS(completionUnbounded);
+SLUICE_PASS(completionEager);
 SLUICE_PASS(completionRendezvous);
 SLUICE_PASS(completionNccl);
 SLUICE_PASS(sharding);
