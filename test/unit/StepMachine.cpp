@@ -92,8 +92,14 @@ bool Machine::advance(uint32_t device, bool isForced) {
         return false;
       wrong(family, device, *posted.op, "waits for ever");
     }
+  // A pair is in one state: two members of an overlap cannot both change it.
+  for (const Posted &a : here.posted)
+    for (const Posted &b : here.posted)
+      if (&a < &b && !a.op->isMessage() && a.op->hasMicrobatch() && a.op->stage == b.op->stage &&
+          a.op->microbatch == b.op->microbatch)
+        wrong(2, device, *b.op, "is in one overlap with another op of its pair");
   for (const Posted &posted : here.posted)
-    if (!posted.isVoid && posted.op->isCompute())
+    if (!posted.isVoid && (posted.op->isCompute() || posted.op->word == Word::Drop))
       check(device, *posted.op);
   for (const Posted &posted : here.posted)
     if (!posted.isVoid)

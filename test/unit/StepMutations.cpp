@@ -260,8 +260,12 @@ std::string Mistake::joinOrPart() {
   return "joined " + text(ops[at]);
 }
 
-/// The program stays, but the file says something else of it.
+/// The program stays, but the file says something else of it. Where copies each scale an accumulator of their
+/// own before it is reduced, the definition does not say whether one factor has to serve all.
 std::string Mistake::changeSetting() {
+  for (uint32_t stage = 0; stage < setting.stages; ++stage)
+    if (setting.devicesOf(stage).size() > 1)
+      return "";
   switch (random.below(6)) {
   case 0:
     setting.replicas = 1 + random.below(3);
@@ -277,6 +281,8 @@ std::string Mistake::changeSetting() {
     setting.scale = static_cast<ScalePoint>(random.below(4));
     return "another place of the loss's factor";
   case 3:
+    if (!setting.replicas)
+      return "";
     setting.isReductionMean = !setting.isReductionMean;
     return "mean and sum exchanged";
   case 4:

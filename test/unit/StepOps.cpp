@@ -54,7 +54,7 @@ void Machine::check(uint32_t device, const Statement &op) {
     checkInputs(device, op, false);
   else if (op.word == Word::Backward || op.word == Word::BackwardInput)
     checkInputs(device, op, true);
-  if (op.word != Word::BackwardWeight)
+  if (op.isCompute() && op.word != Word::BackwardWeight)
     checkWeights(device, op);
 }
 
@@ -110,7 +110,7 @@ Rational Machine::arriving(uint32_t device, const Statement &op) {
     auto found = inputGradients.find({devices[device].step, other, op.microbatch});
     if (found == inputGradients.end())
       continue;
-    if (factor && !(*factor == found->second))
+    if (factor && !(*factor == found->second) && gradients.isApplied())
       wrong(5, device, op, "gets gradients of unlike factors");
     factor = found->second;
   }

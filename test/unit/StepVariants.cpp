@@ -139,7 +139,7 @@ void Variation::chooseLoss() {
   const bool byTokens = setting.loss == Loss::MeanOverTokens;
   for (uint32_t m = 0; m < setting.microbatches / setting.splits; ++m)
     (byTokens ? setting.tokens : setting.samples).push_back(isUneven ? 1 + random.below(4) : 2);
-  setting.isReductionMean = random.chance(30);
+  setting.isReductionMean = setting.replicas && random.chance(30);
   setting.isReducedSharded = random.chance(30);
   setting.isReducedCopied = setting.isReducedSharded && random.chance(50);
   setting.scale = static_cast<ScalePoint>(random.below(4));
