@@ -110,7 +110,10 @@ static void reportReducedTwice(VerifyContext &context, const FaultGroup &group) 
                              {"factor", factor}});
   noteOp(context, finding, first.other, opText(context, first.other) + " has added the members here");
   noteOthers(context, group, false, finding);
-  finding.fix.message = "keep only the last of the two";
+  finding.fix.message =
+      first.cause == besideTied
+          ? "put the reductions of all stages that share the weight on one side of reduce_tied"
+          : "keep only the last of the two";
   // A mean of equal values is the same value: the second reduction is only slow.
   if (first.cause == harmlessRepeat && context.program.ops[first.op].kind == OpKind::Reduce)
     finding.severity = std::min(finding.severity, Severity::Warning);

@@ -39,8 +39,10 @@ public:
   TiedWalk(const Program &program, const CostModel &costs, const Copies &copies, const Ties &ties,
            const GradientTerms &terms, std::vector<Fault> &faults, std::vector<Fault> &later)
       : program(program), costs(costs), copies(copies), ties(ties), terms(terms), faults(faults),
-        later(later) {}
+        later(later), before(program.ties.size(), noOp), behind(program.ties.size()) {}
   void walk(uint32_t device);
+  /// Of all devices together: shares that are added up while some are reduced over the replicas already.
+  void finish();
 
 private:
   void reduceTied(OpId id);
@@ -57,6 +59,9 @@ private:
   std::vector<Fault> &faults, &later;
   uint32_t device = 0;
   std::vector<Share> shares;
+  /// Per weight: a member's reduction in front of its reduce_tied, and those of members behind theirs.
+  std::vector<OpId> before;
+  std::vector<std::vector<Fault>> behind;
 };
 
 } // namespace
@@ -67,6 +72,8 @@ void TiedWalk::reduceTied(OpId id) {
   for (Share &share : shares) {
     if (share.weight != op.microbatch)
       continue;
+    if (share.reduction != noOp && before[share.weight] == noOp)
+      before[share.weight] = share.reduction;
     if (share.covered > 0 && !isAgain)
       faults.push_back(fault(Rule::ReducedTwice, share, id, share.tied));
     isAgain |= share.covered > 0;
@@ -126,6 +133,9 @@ void TiedWalk::walk(uint32_t onDevice) {
       } else if (op.kind == OpKind::Update) {
         update(share, id);
       } else if (op.kind == OpKind::Reduce && !terms.isIdentity(copies.count(op.stage))) {
+        if (share.tied != noOp && share.reduction == noOp)
+          behind[share.weight].push_back(
+              {Rule::ReducedTwice, besideTied, device, share.stage, noMicrobatch, id, noOp});
         share.reduction = id;
       }
     }
@@ -135,6 +145,17 @@ void TiedWalk::walk(uint32_t onDevice) {
       faults.push_back(fault(Rule::ContributionAfterReduce, share, share.leavingOut));
 }
 
+/// The sum holds what one member has reduced already, and another member's reduction adds all of it once
+/// more.
+void TiedWalk::finish() {
+  for (uint32_t weight = 0; weight < before.size(); ++weight)
+    if (before[weight] != noOp && !costs.isSharded && !costs.reductionIsMean)
+      for (Fault &late : behind[weight]) {
+        late.other = before[weight];
+        faults.push_back(late);
+      }
+}
+
 void findTiedFaults(const Program &program, const CostModel &costs, const Copies &copies, const Ties &ties,
                     const GradientTerms &terms, std::vector<Fault> &faults, std::vector<Fault> &later) {
   if (!ties.any())
@@ -142,6 +163,7 @@ void findTiedFaults(const Program &program, const CostModel &costs, const Copies
   TiedWalk walk(program, costs, copies, ties, terms, faults, later);
   for (uint32_t device = 0; device < program.devices; ++device)
     walk.walk(device);
+  walk.finish();
 }
 
 static std::vector<uint32_t> otherMembers(const TiedWeight &weight, uint32_t stage) {

@@ -8,6 +8,9 @@
 
 namespace sluice {
 
+/// Fault::cause of a reduction behind a reduce_tied that has added what another member had reduced.
+inline constexpr uint8_t besideTied = 200;
+
 class Ties {
 public:
   Ties(const Program &program, const Copies &copies);
