@@ -260,6 +260,16 @@ Verdict Compilation::verifyPosted(const Instance &instance, Diagnostics &diagnos
   return verify(instance.program, *instance.index, instance.costs, diagnostics, &sources);
 }
 
+bool addTimeline(Instance &instance, Diagnostics &diagnostics) {
+  if (instance.program.isExplicit && instance.program.receivesWaitAtUse && !instance.posted) {
+    instance.posted = postCells(instance.program);
+    instance.postedIndex = std::make_unique<ProgramIndex>(*instance.posted);
+  }
+  if (!instance.timeline)
+    instance.timeline = simulate(instance.timed(), instance.timedIndex(), instance.costs, diagnostics);
+  return instance.timeline.has_value();
+}
+
 /// What follows once program and costs are there.
 void Compilation::judge(Instance &instance, const CompileOptions &options, Depth depth,
                         Evaluator &evaluator) const {
@@ -284,11 +294,9 @@ void Compilation::judge(Instance &instance, const CompileOptions &options, Depth
   const bool withImported = depth == Depth::Figures || options.closedForms;
   bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, instance, withImported);
   if (instance.verdict.complete && (depth == Depth::Figures || (wantsExpectations && !failed()))) {
-    if (!instance.timeline)
-      instance.timeline = simulate(instance.program, *instance.index, instance.costs, diagnostics);
-    if (instance.timeline)
-      instance.figures =
-          computeFigures(instance.program, *instance.index, instance.costs, *instance.timeline, diagnostics);
+    if (addTimeline(instance, diagnostics))
+      instance.figures = computeFigures(instance.timed(), instance.timedIndex(), instance.costs,
+                                        *instance.timeline, diagnostics);
   }
   // An error silences figures: they would be those of another schedule than the one meant.
   if (wantsExpectations && !failed())

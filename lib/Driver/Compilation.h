@@ -50,9 +50,15 @@ struct Instance {
   std::unique_ptr<ProgramIndex> index;
   CostModel costs;
   Verdict verdict;
-  std::optional<Timeline> timeline;
+  /// Cells of a table with the waits of the runtime that runs them; nothing for other programs.
+  std::optional<Program> posted;
+  std::unique_ptr<ProgramIndex> postedIndex;
+  std::optional<Timeline> timeline; ///< Of `timed()`.
   std::optional<Figures> figures;
 
+  /// The program that runs: that of timeline and figures.
+  const Program &timed() const { return posted ? *posted : program; }
+  const ProgramIndex &timedIndex() const { return posted ? *postedIndex : *index; }
   /// `P=4, M=8`
   std::string parameterText() const;
 };
@@ -128,9 +134,13 @@ size_t expectationCount(const CheckedFile &file, const Instance &instance);
 /// Optimizer equivalence of one instance, with the findings of its run.
 Equivalence equivalenceOf(const Instance &instance, const Diagnostics &diagnostics);
 
-/// Lints.cpp: what a program without errors has too much of, by work (813) and memory (701, 706). The
-/// timeline that memory needs is left for the expectations. Asked at Depth::Expectations alone: a command
-/// that shows figures shows them whether they are good or not.
+/// The timeline of an instance whose programs run to their end, unless it is there already. False if a time
+/// leaves 64 bits, which is finding 106.
+bool addTimeline(Instance &instance, Diagnostics &diagnostics);
+
+/// Lints.cpp: what a program without errors has too much of, by work (813), memory (701, 706) and receives
+/// that hold up ready work (311). The timeline that memory needs is left for the expectations. Asked at
+/// Depth::Expectations alone: a command that shows figures shows them whether they are good or not.
 void checkCosts(Instance &instance, Diagnostics &diagnostics, const SourceManager &sources);
 /// Whether the depth looks for what the rule finds, so that an `allow` of it must silence something.
 bool isAsked(Rule rule, Compilation::Depth depth);

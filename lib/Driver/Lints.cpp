@@ -1,6 +1,7 @@
 #include "Driver/Compilation.h"
 
 #include "Timeline/Balance.h"
+#include "Timeline/BlockedWork.h"
 #include "Timeline/MemoryFindings.h"
 
 namespace sluice {
@@ -8,15 +9,19 @@ namespace sluice {
 void checkCosts(Instance &instance, Diagnostics &diagnostics, const SourceManager &sources) {
   const Program &program = instance.program;
   checkBalance(program, instance.costs, diagnostics);
-  if (!hasMemoryQuestions(program, instance.costs))
+  const bool mayBlock = mayBlockWork(program, instance.costs);
+  const bool hasMemory = hasMemoryQuestions(program, instance.costs);
+  if ((!mayBlock && !hasMemory) || !addTimeline(instance, diagnostics))
     return;
-  instance.timeline = simulate(program, *instance.index, instance.costs, diagnostics);
-  if (instance.timeline)
-    checkMemory(program, *instance.index, instance.costs, *instance.timeline, diagnostics, &sources);
+  if (hasMemory)
+    checkMemory(instance.timed(), instance.timedIndex(), instance.costs, *instance.timeline, diagnostics,
+                &sources);
+  if (mayBlock)
+    checkBlockedWork(program, instance.costs, *instance.timeline, diagnostics);
 }
 
 bool isAsked(Rule rule, Compilation::Depth depth) {
-  if (rule == Rule::HeldTooLong || rule == Rule::UnbalancedDevices)
+  if (rule == Rule::HeldTooLong || rule == Rule::UnbalancedDevices || rule == Rule::BlocksReadyWork)
     return depth == Compilation::Depth::Expectations;
   return rule != Rule::SpanWithBarrier || depth >= Compilation::Depth::Expectations;
 }

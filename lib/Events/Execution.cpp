@@ -1,5 +1,7 @@
 #include "Events/Execution.h"
 
+#include <limits>
+
 namespace sluice {
 
 Execution::Execution(const Requests &requests, const ChannelRules &rules, const EventClock *clock)
@@ -23,9 +25,17 @@ Execution::Execution(const Requests &requests, const ChannelRules &rules, const 
   metAt.resize(requests.size());
   doneAt.resize(requests.size());
   now.resize(program.devices);
+  beganAt.resize(program.devices);
   readyAt.resize(requests.size());
   freeAt.resize(queueNext.size());
-  openAt.resize(rules.atomicGroups ? requests.size() : 0);
+}
+
+int64_t Execution::plus(int64_t a, int64_t b) {
+  int64_t sum;
+  if (!__builtin_add_overflow(a, b, &sum))
+    return sum;
+  overflowed = true;
+  return std::numeric_limits<int64_t>::max();
 }
 
 bool Execution::run() { return clock ? walk<true>() : walk<false>(); }
@@ -59,7 +69,7 @@ template <bool isTimed> void Execution::runDevice(uint32_t device) {
     if (!isRequest) {
       const OpId next = program.groupEnd(at);
       if constexpr (isTimed) {
-        now[device] += clock->duration(at, next - at);
+        now[device] = plus(now[device], clock->duration(at, next - at));
         std::fill(endOf.begin() + at, endOf.begin() + next, now[device]);
       }
       cursor[device] = next;
@@ -79,9 +89,10 @@ template <bool isTimed> void Execution::runDevice(uint32_t device) {
       std::fill(readyAt.begin() + first, readyAt.begin() + last, now[device]);
     post(device, first, last);
     if (entry.isStarted()) {
+      const OpId next = at + (last - first);
       if constexpr (isTimed)
-        endOf[at] = now[device];
-      cursor[device] = at + (last - first);
+        std::fill(endOf.begin() + at, endOf.begin() + next, now[device]);
+      cursor[device] = next;
     }
   }
 }
@@ -95,10 +106,11 @@ bool Execution::wait(uint32_t device) {
     return false;
   }
   flags[r] |= Awaited;
-  if (rules.progressInWait && !isReady(r) && isServed(r)) {
+  if (rules.progressInWait && !isReady(r)) {
     if (clock)
       readyAt[r] = std::max(readyAt[r], now[device]);
-    makeReady(r);
+    if (isServed(r))
+      makeReady(r);
   }
   if (isDone(r)) {
     if (clock)
@@ -116,6 +128,8 @@ bool Execution::wait(uint32_t device) {
 /// together. True once all pairs of this one are open.
 bool Execution::connect(uint32_t device, RequestId first, RequestId end) {
   uint32_t missing = 0;
+  if (clock)
+    beganAt[device] = now[device]; // a second time, once its pairs are open, nothing reads it
   for (RequestId r = first; r < end; ++r) {
     const uint32_t peer = requests.peer(r);
     const uint64_t pair = static_cast<uint64_t>(std::min(device, peer)) << 32 | std::max(device, peer);
@@ -125,8 +139,9 @@ bool Execution::connect(uint32_t device, RequestId first, RequestId end) {
     } else if (found->second == peer) {
       found->second = open;
       if (clock) {
-        now[device] = std::max(now[device], now[peer]);
-        now[peer] = now[device];
+        const int64_t both = std::max(beganAt[device], beganAt[peer]);
+        now[device] = std::max(now[device], both);
+        now[peer] = std::max(now[peer], both);
       }
       if (--blocks[peer] == 0)
         resume(peer);
@@ -197,7 +212,7 @@ bool Execution::isMet(RequestId r) const {
     return partner != noRequest && (rules.isRendezvous() ? isReady(partner) : isDone(partner));
   if (rules.isRendezvous())
     return partner != noRequest && isReady(partner);
-  if (rules.isUnbounded() || requests.ordinal[r] < rules.depth)
+  if (!isBounded(r))
     return true;
   const RequestId freeing = requests.receive(r, rules.depth);
   return freeing != noRequest && isDone(freeing);
@@ -246,7 +261,7 @@ template <bool isTimed> int64_t Execution::doneTime(RequestId r) {
     for (RequestId other : requests.callsOf(requests.direction[r]))
       met = std::max(met, readyAt[other]);
     metAt[r] = met;
-    return met + clock->transfer(id);
+    return plus(met, clock->transfer(id));
   }
   auto wholeGroup = [&](RequestId of) {
     if (!rules.atomicGroups)
@@ -254,9 +269,12 @@ template <bool isTimed> int64_t Execution::doneTime(RequestId r) {
     const RequestId first = requests.statement[of];
     for (RequestId member = first, last = requests.endOfStatement(first); member < last; ++member) {
       met = std::max(met, readyAt[member]);
-      const RequestId partner = requests.partner(member);
-      if (partner != noRequest && (rules.isRendezvous() || !requests.isSend(member)))
-        met = std::max(met, readyAt[partner]);
+      if (rules.isRendezvous())
+        met = std::max(met, readyAt[requests.partner(member)]);
+      else if (!requests.isSend(member))
+        met = std::max(met, doneAt[requests.partner(member)]);
+      else if (isBounded(member))
+        met = std::max(met, doneAt[requests.receive(member, rules.depth)]);
     }
   };
   wholeGroup(r);
@@ -264,15 +282,15 @@ template <bool isTimed> int64_t Execution::doneTime(RequestId r) {
   if (rules.isRendezvous()) {
     wholeGroup(partner);
     metAt[r] = met = std::max(met, readyAt[partner]);
-    return met + clock->transfer(requests.isSend(r) ? id : requests.op[partner]);
+    return plus(met, clock->transfer(requests.isSend(r) ? id : requests.op[partner]));
   }
   if (!requests.isSend(r)) {
     // Under way from the end of its send on, whether the receive was posted or not.
-    const int64_t arrival = doneAt[partner] + clock->transfer(requests.op[partner]);
+    const int64_t arrival = plus(doneAt[partner], clock->transfer(requests.op[partner]));
     metAt[r] = std::max(met, doneAt[partner]);
     return std::max(met, arrival);
   }
-  if (!rules.isUnbounded() && requests.ordinal[r] >= rules.depth)
+  if (isBounded(r))
     met = std::max(met, doneAt[requests.receive(r, rules.depth)]);
   return metAt[r] = met;
 }

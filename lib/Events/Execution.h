@@ -43,6 +43,8 @@ public:
   /// With a clock, of a program that completes: when each op has ended, and of requests when the other end
   /// was there as well, so that the rest is under way, and when they were done.
   std::vector<int64_t> endOf, metAt, doneAt;
+  /// A time has left 64 bits: none is right.
+  bool hasOverflowed() const { return overflowed; }
 
 private:
   enum : uint8_t {
@@ -67,6 +69,11 @@ private:
   bool isMet(RequestId r) const;
   void meet(RequestId r);
   void resume(uint32_t device);
+  /// A send that takes the slot of an earlier message.
+  bool isBounded(RequestId send) const {
+    return !rules.isUnbounded() && requests.ordinal[send] >= rules.depth;
+  }
+  int64_t plus(int64_t a, int64_t b);
   bool isOpen(RequestId r) const { return unmet.empty() || unmet[requests.statement[r]] == 0; }
 
   const Requests &requests;
@@ -95,9 +102,10 @@ private:
   uint64_t done = 0;
 
   std::vector<int64_t> now;     // per device
+  std::vector<int64_t> beganAt; // per device: when it came to a statement whose pairs are not connected
   std::vector<int64_t> readyAt; // per request
   std::vector<int64_t> freeAt;  // per queue: when all it has served was done
-  std::vector<int64_t> openAt;  // per first request of a statement, under atomic groups
+  bool overflowed = false;
 };
 
 } // namespace sluice

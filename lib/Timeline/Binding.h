@@ -1,14 +1,19 @@
 // Why an op starts when it does: of its prerequisites the one that arrives last, its binding prerequisite.
 // Followed back from any op it gives an unbroken chain of ops and transfers down to time 0, since nothing
-// starts later than it must. Idle time and the critical path are read off such chains.
+// starts later than it must. A send, receive or wait takes no time of its own: it starts when it ends. Idle
+// time and the critical path are read off such chains.
 #pragma once
 
 #include "Timeline/Simulate.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "Events/Requests.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <memory>
+
 namespace sluice {
+
+class EventBindings;
 
 struct Binding {
   OpId op = noOp; ///< First op of its overlap; noOp: the op starts at time 0 and waits for nothing.
@@ -22,18 +27,21 @@ class Bindings {
 public:
   Bindings(const Program &program, const ProgramIndex &index, const CostModel &costs,
            const Timeline &timeline);
+  ~Bindings();
 
   /// Of the op or overlap that begins at `first`. Ties: program order first, then the lowest device.
   Binding of(OpId first) const;
   /// Start of the op or overlap that begins at `first`.
   int64_t start(OpId first) const { return timeline.start(program, costs, first); }
-  /// The calls, one a device, that end together with `reduce`; itself among them. Empty if it is no reduction
-  /// of a stage with several copies.
-  llvm::ArrayRef<OpId> jointCalls(OpId reduce) const;
+  /// Of a reduction, tied weight or norm that several devices make together: the ops, waits of started calls
+  /// among them, that end no earlier than each of its calls begins. Empty for any other op and for a wait.
+  /// Only where communication is inferred.
+  llvm::SmallVector<OpId, 4> jointEnds(OpId call) const;
 
 private:
   void considerInputs(const Op &op, Binding &best) const;
-  void considerJoint(OpId reduce, Binding &best) const;
+  void considerJoint(OpId call, Binding &best) const;
+  RequestId callOf(OpId op) const;
   void consider(const Binding &candidate, Binding &best) const;
   OpId overlapBegin(OpId op) const;
   /// Last op before `op` in its program; noOp for the first.
@@ -43,9 +51,11 @@ private:
   const ProgramIndex &index;
   const CostModel &costs;
   const Timeline &timeline;
-  // Reductions of stages with several copies: the calls that end together, by any op of them.
-  llvm::DenseMap<OpId, uint32_t> callOf;
-  std::vector<llvm::SmallVector<OpId, 2>> calls;
+  std::unique_ptr<EventBindings> events; // where communication is written
+  // Where it is inferred, and devices make calls together: these, and waits of started ones.
+  std::unique_ptr<Requests> calls;
+  std::vector<OpId> waitOps; // of Requests::waits
+  std::vector<OpId> endOf;   // per call: itself, or its wait
 };
 
 } // namespace sluice

@@ -183,6 +183,11 @@ ClosedForms closedForms(const Program &program, const CostModel &costs, const Fi
   const int64_t behind = int64_t(program.stages) - 1, m = program.microbatches;
   forms.overheadRatio = Rational::make(behind, m);
   forms.idleFraction = Rational::make(behind, m + behind);
+  if (program.isExplicit && forms.idleFraction != figures.idleFraction) {
+    forms = {};
+    forms.failed.push_back({"written sends and receives hold up compute", program.span});
+    return forms;
+  }
   assert(forms.overheadRatio == figures.overheadRatio && forms.idleFraction == figures.idleFraction &&
          "a closed form differs from the timeline");
   return forms;

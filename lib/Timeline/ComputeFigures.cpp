@@ -21,9 +21,11 @@ bool isFree(const StageTable<int64_t> &transfer) {
 
 int64_t makespanWithoutTransfers(const Program &program, const ProgramIndex &index, const CostModel &costs,
                                  const Timeline &timeline, Diagnostics &diagnostics) {
-  if (isFree(costs.activationTransfer) && isFree(costs.gradientTransfer))
+  if (isFree(costs.activationTransfer) && isFree(costs.gradientTransfer) &&
+      llvm::all_of(costs.skipTransfer, isFree))
     return timeline.makespan;
   CostModel local = costs;
+  local.skipTransfer.clear();
   local.activationTransfer = local.gradientTransfer = freeTransfers(program.stages);
   // It neither sticks nor overflows where the one with transfers did not.
   return simulate(program, index, local, diagnostics)->makespan;
@@ -33,18 +35,27 @@ int64_t makespanWithoutTransfers(const Program &program, const ProgramIndex &ind
 bool countTransfers(const Program &program, const ProgramIndex &index, const CostModel &costs,
                     Figures &figures) {
   bool fits = true;
-  auto count = [&](uint32_t sender, uint32_t boundary, uint32_t receiver, uint32_t m) {
+  auto count = [&](uint32_t sender, uint32_t receiver, uint32_t m, int64_t bytes) {
     if (program.deviceOf(sender, m) == program.deviceOf(receiver, m))
       return;
     ++figures.transfers;
-    fits &= !__builtin_add_overflow(figures.bytesMoved, costs.boundary.at(boundary, m), &figures.bytesMoved);
+    fits &= !__builtin_add_overflow(figures.bytesMoved, bytes, &figures.bytesMoved);
   };
   for (uint32_t s = 0; s + 1 < program.stages; ++s)
     for (uint32_t m = 0; m < program.microbatches; ++m) {
       if (index.forward(s, m) != noOp && index.forward(s + 1, m) != noOp)
-        count(s, s, s + 1, m);
+        count(s, s + 1, m, costs.boundary.at(s, m));
       if (index.backward(s, m) != noOp && index.backward(s + 1, m) != noOp)
-        count(s + 1, s, s, m);
+        count(s + 1, s, m, costs.boundary.at(s, m));
+    }
+  for (size_t i = 0; i < program.skips.size(); ++i)
+    for (uint32_t m = 0; m < program.microbatches; ++m) {
+      const auto [from, to, hasGradient, span] = program.skips[i];
+      const int64_t bytes = i < costs.skipBoundary.size() ? costs.skipBoundary[i].at(0, m) : 0;
+      if (index.forward(from, m) != noOp && index.forward(to, m) != noOp)
+        count(from, to, m, bytes);
+      if (hasGradient && index.backward(from, m) != noOp && index.backward(to, m) != noOp)
+        count(to, from, m, bytes);
     }
   return fits;
 }

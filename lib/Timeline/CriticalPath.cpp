@@ -4,7 +4,8 @@
 
 namespace sluice {
 
-static OpId lastCompute(const Program &program, const Timeline &timeline) {
+// One that computes, if one ends the step: else a device waits for a message at its end.
+static OpId lastOp(const Program &program, const Timeline &timeline) {
   for (uint32_t device = 0; device < program.devices; ++device)
     for (OpId op = program.deviceBegin[device + 1]; op > program.deviceBegin[device]; --op)
       if (program.ops[op - 1].isCompute()) {
@@ -12,6 +13,10 @@ static OpId lastCompute(const Program &program, const Timeline &timeline) {
           return op - 1;
         break;
       }
+  if (program.isExplicit)
+    for (OpId op = 0; op < program.size(); ++op)
+      if (timeline.end[op] == timeline.makespan)
+        return op;
   return noOp;
 }
 
@@ -19,7 +24,7 @@ std::vector<CriticalStep> criticalPath(const Program &program, const ProgramInde
                                        const CostModel &costs, const Timeline &timeline) {
   std::vector<CriticalStep> path;
   Bindings bindings(program, index, costs, timeline);
-  OpId op = lastCompute(program, timeline);
+  OpId op = lastOp(program, timeline);
   while (op != noOp) {
     while (program.ops[op].has(OverlapFollower))
       --op;

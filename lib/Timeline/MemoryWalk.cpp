@@ -1,5 +1,7 @@
 #include "Timeline/MemoryWalk.h"
 
+#include "Events/Messages.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -198,18 +200,47 @@ void MemoryWalk::releaseReceived(EdgeKind kind, const Op &op) {
   eachReceived(kind, op, [&](OpId, int64_t bytes) { release(live, op.stage, bytes); });
 }
 
+static std::pair<uint64_t, uint32_t> keyOf(const Message &message) {
+  return {static_cast<uint64_t>(message.isGradient) << 48 | static_cast<uint64_t>(message.from) << 32 |
+              message.microbatch,
+          message.to};
+}
+
+void MemoryWalk::findReceives(uint32_t device) {
+  receivedFrom.clear();
+  for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
+    const Op &op = program.ops[id];
+    if (op.isCommunication() && !op.isSend() && !op.isWait())
+      receivedFrom.try_emplace(keyOf(messageOf(program, id)), timeline.met[id]);
+  }
+}
+
+/// When the transfer of what `producer` makes starts. A written one needs its receive as well; a value that
+/// is sent and received by nobody is there at once.
+int64_t MemoryWalk::underWaySince(OpId producer, uint32_t consumerStage) const {
+  const Op &op = program.ops[producer];
+  if (!receivedFrom.empty()) {
+    auto found = receivedFrom.find(keyOf({op.stage, consumerStage, op.microbatch, op.makesGradient()}));
+    if (found != receivedFrom.end())
+      return found->second;
+  }
+  return timeline.end[producer];
+}
+
 void MemoryWalk::collectArrivals(uint32_t device) {
   arrivals.clear();
   if (!countsBoundaries)
     return;
+  if (!timeline.met.empty())
+    findReceives(device);
   for (const Op &op : program.opsOf(device))
     eachReceived(EdgeKind::Activation, op, [&](OpId producer, int64_t bytes) {
-      arrivals.push_back({timeline.end[producer], bytes, op.stage, LiveKind::ReceivedActivation});
+      arrivals.push_back({underWaySince(producer, op.stage), bytes, op.stage, LiveKind::ReceivedActivation});
     });
   const auto gradients = static_cast<std::ptrdiff_t>(arrivals.size());
   for (const Op &op : program.opsOf(device))
     eachReceived(EdgeKind::Gradient, op, [&](OpId producer, int64_t bytes) {
-      arrivals.push_back({timeline.end[producer], bytes, op.stage, LiveKind::ReceivedGradient});
+      arrivals.push_back({underWaySince(producer, op.stage), bytes, op.stage, LiveKind::ReceivedGradient});
     });
   // Arrivals of one time are all taken before anything else happens: their order does not show. Those of one
   // kind mostly come in order already.

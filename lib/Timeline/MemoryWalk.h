@@ -4,6 +4,8 @@
 #include "IR/GradientSets.h"
 #include "Timeline/Memory.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <array>
 #include <limits>
 
@@ -51,6 +53,8 @@ private:
   void begin(uint32_t device);
   void findStages(uint32_t device);
   void collectArrivals(uint32_t device);
+  void findReceives(uint32_t device);
+  int64_t underWaySince(OpId producer, uint32_t consumerStage) const;
   void walk(uint32_t device);
   void takeArrival(const Arrival &arrival);
   void takeArrivals(int64_t before, OpId next);
@@ -100,6 +104,8 @@ private:
   std::vector<Live> locals;
   std::vector<State> states; // local stage times microbatches
   std::vector<Arrival> arrivals;
+  /// Where communication is written, by what is sent and its receiving stage: when its transfer starts.
+  llvm::DenseMap<std::pair<uint64_t, uint32_t>, int64_t> receivedFrom;
   size_t nextArrival = 0;
   uint32_t activations = 0, saved = 0, pending = 0; // slots now
   int64_t total = 0;                                // bytes now

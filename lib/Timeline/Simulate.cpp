@@ -1,5 +1,8 @@
 #include "Timeline/Simulate.h"
 
+#include "Events/Requests.h"
+#include "Timeline/SimulateEvents.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -27,13 +30,18 @@ struct DeviceState {
   int64_t nextWaiter = unset;
 };
 
-// A reduction of a stage with several copies, while some of its devices have not reached it. One call of a
-// stage ends everywhere before any device can reach the next, so one of these a stage is enough.
+// One call of a reduction, tied weight or norm that several devices make together. Calls over the same
+// devices stand in one order on all of them, so none is held up by the one before it.
 struct Joint {
-  uint32_t members = 1, arrived = 0;
+  uint32_t absent = 0;
   int64_t latest = 0;
-  int64_t waiters = unset;
+  int64_t waiters = unset; // devices that stand at it or at its wait
 };
+bool hasJointCalls(const Program &program) {
+  return llvm::any_of(program.ops, [&](const Op &op) {
+    return op.kind >= OpKind::ReduceTied || (op.kind == OpKind::Reduce && program.placement.rowCount() > 1);
+  });
+}
 
 // Devices take turns: each runs until its next op lacks an input, then waits in the slot of the op that
 // makes it. `fast` stands for costs that no microbatch changes and sums that cannot overflow.
@@ -41,15 +49,20 @@ template <bool fast> class Simulation {
 public:
   Simulation(const Program &program, const ProgramIndex &index, const CostModel &costs)
       : program(program), index(index), costs(costs), ops(program.ops.data()), ends(program.size(), unset),
-        devices(program.devices), queue(program.devices), joints(program.stages) {
+        devices(program.devices), queue(program.devices) {
     for (uint32_t device = 0; device < program.devices; ++device) {
       devices[device].next = program.deviceBegin[device];
       devices[device].programEnd = program.deviceBegin[device + 1];
       enqueue(device);
     }
-    if (program.placement.rowCount() > 1)
-      for (uint32_t stage = 0; stage < program.stages; ++stage)
-        joints[stage].members = static_cast<uint32_t>(program.devicesOf(stage).size());
+    if (!hasJointCalls(program))
+      return;
+    calls.emplace(program, ChannelRules());
+    nextCall.assign(calls->begin.begin(), calls->begin.end() - 1);
+    nextWait.assign(calls->waitBegin.begin(), calls->waitBegin.end() - 1);
+    joints.resize(calls->meetingCount());
+    for (uint32_t i = 0; i < joints.size(); ++i)
+      joints[i].absent = static_cast<uint32_t>(calls->membersOf(calls->callsOf(i).front()).size());
   }
 
   /// False if the program is stuck or a time has overflowed.
@@ -128,6 +141,26 @@ private:
     return true;
   }
   bool awaitInputs(const Op &op, int64_t &start) {
+    return awaitChain(op, start) && (fast || program.skips.empty() || awaitSkips(op, start));
+  }
+  /// What skip edges bring.
+  bool awaitSkips(const Op &op, int64_t &start) {
+    const uint32_t s = op.stage, m = op.microbatch;
+    for (size_t i = 0; i < program.skips.size(); ++i) {
+      const SkipEdge &skip = program.skips[i];
+      auto transfer = [&](uint32_t column) {
+        return i < costs.skipTransfer.size() ? costs.skipTransfer[i].at(column, m) : 0;
+      };
+      if (op.kind == OpKind::Forward && skip.to == s &&
+          !await(index.forward(skip.from, m), transfer(0), start))
+        return false;
+      if (op.makesGradient() && skip.from == s && skip.hasGradient &&
+          !await(index.backward(skip.to, m), transfer(1), start))
+        return false;
+    }
+    return true;
+  }
+  bool awaitChain(const Op &op, int64_t &start) {
     const uint32_t s = op.stage, m = op.microbatch;
     switch (op.kind) {
     case OpKind::Forward:
@@ -156,9 +189,10 @@ private:
     while (op != state.programEnd && !blocked) {
       if (ops[op].has(OverlapFirst))
         blocked = !runOverlap(op, clock);
-      else if (ops[op].kind == OpKind::Reduce && joints[ops[op].stage].members > 1)
-        return arrive(device, op, clock);
-      else if (awaitInputs(ops[op], clock)) {
+      else if (calls && calls->joins(ops[op])) {
+        if (!runCall(device, op, clock))
+          return;
+      } else if (awaitInputs(ops[op], clock)) {
         clock = plus(clock, duration(ops[op]));
         finish(op++, clock);
       } else
@@ -184,23 +218,39 @@ private:
     return true;
   }
 
-  /// The device reaches a joint reduction; the last to do so ends it for all.
-  void arrive(uint32_t device, OpId op, int64_t clock) {
-    Joint &joint = joints[ops[op].stage];
-    devices[device].next = op;
-    devices[device].nextWaiter = joint.waiters;
-    joint.waiters = asWaiter(device);
-    joint.latest = std::max(joint.latest, clock);
-    if (++joint.arrived < joint.members)
-      return;
+  /// A joint call, or the wait for a started one. Moves on, or leaves the device standing at it and returns
+  /// false.
+  bool runCall(uint32_t device, OpId &op, int64_t &clock) {
+    const RequestId call = ops[op].isWait() ? calls->waits[nextWait[device]++] : nextCall[device]++;
+    if (call == noRequest)
+      return false; // started nowhere: never
+    Joint &joint = joints[calls->direction[call]];
+    if (!ops[op].isWait()) {
+      joint.latest = std::max(joint.latest, clock);
+      if (--joint.absent == 0)
+        meet(joint);
+    }
+    if (!ops[op].isStarted() && joint.absent > 0) {
+      devices[device].next = op;
+      devices[device].clock = clock;
+      devices[device].nextWaiter = joint.waiters;
+      joint.waiters = asWaiter(device);
+      return false;
+    }
+    if (!ops[op].isStarted())
+      clock = std::max(clock, joint.latest);
+    ends[op++] = clock; // nothing waits for a call but the joint itself
+    return true;
+  }
+
+  /// All have come: those that stand at it go on.
+  void meet(Joint &joint) {
     for (int64_t waiter = joint.waiters; waiter != unset; waiter = devices[waiterOf(waiter)].nextWaiter) {
       DeviceState &member = devices[waiterOf(waiter)];
-      member.clock = joint.latest;
-      ends[member.next++] = joint.latest; // nothing waits for a reduction but the joint itself
+      member.clock = std::max(member.clock, joint.latest);
+      ends[member.next++] = member.clock;
     }
-    int64_t waiters = joint.waiters;
-    joint = {joint.members, 0, 0, unset};
-    wake(waiters);
+    wake(joint.waiters);
   }
 
   const Program &program;
@@ -211,7 +261,10 @@ private:
   std::vector<DeviceState> devices;
   std::vector<uint32_t> queue; // ring: a device is in it at most once
   size_t queueHead = 0, queued = 0;
-  std::vector<Joint> joints;
+  std::optional<Requests> calls; // where there are joint ones
+  std::vector<Joint> joints;     // by meeting
+  std::vector<RequestId> nextCall;
+  std::vector<uint32_t> nextWait;
   OpId missing = noOp;
   bool overflowed = false;
 };
@@ -250,14 +303,11 @@ std::optional<Timeline> runSimulation(const Program &program, const ProgramIndex
   Simulation<fast> simulation(program, index, costs);
   if (!simulation.run()) {
     if (simulation.hasOverflowed())
-      diagnostics.report(
-          Rule::ValueOutOfRange, program.span,
-          {{"what", fmt::format("a time of {} overflows: its ops and transfers add up to more "
-                                "than 2^63 - 1 units of {} {}",
-                                program.name, costs.unit.str(), costs.ticks ? "tick" : "ns")}});
+      reportOverflow(program, costs, diagnostics);
     return std::nullopt;
   }
-  Timeline timeline{simulation.takeEnds(), 0};
+  Timeline timeline;
+  timeline.end = simulation.takeEnds();
   for (uint32_t device = 0; device < program.devices; ++device)
     if (!program.opsOf(device).empty())
       timeline.makespan = std::max(timeline.makespan, timeline.end[program.deviceBegin[device + 1] - 1]);
@@ -266,9 +316,18 @@ std::optional<Timeline> runSimulation(const Program &program, const ProgramIndex
 
 } // namespace
 
+void reportOverflow(const Program &program, const CostModel &costs, Diagnostics &diagnostics) {
+  diagnostics.report(Rule::ValueOutOfRange, program.span,
+                     {{"what", fmt::format("a time of {} overflows: its ops and transfers add up to more "
+                                           "than 2^63 - 1 units of {} {}",
+                                           program.name, costs.unit.str(), costs.ticks ? "tick" : "ns")}});
+}
+
 std::optional<Timeline> simulate(const Program &program, const ProgramIndex &index, const CostModel &costs,
                                  Diagnostics &diagnostics) {
-  if (isUniform(costs) && fitsAnyway(program, costs))
+  if (program.isExplicit)
+    return simulateEvents(program, costs, diagnostics);
+  if (isUniform(costs) && program.skips.empty() && fitsAnyway(program, costs))
     return runSimulation<true>(program, index, costs, diagnostics);
   return runSimulation<false>(program, index, costs, diagnostics);
 }

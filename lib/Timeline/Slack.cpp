@@ -1,5 +1,7 @@
 #include "Timeline/Slack.h"
 
+#include "Timeline/SimulateEvents.h"
+
 #include <algorithm>
 
 namespace sluice {
@@ -58,19 +60,31 @@ private:
     const OpId next = program.groupEnd(first);
     if (next == program.deviceBegin[program.deviceOf(first) + 1])
       return true;
-    // What comes before one device's call of a joint reduction holds up all of them.
-    for (OpId member : bindings.jointCalls(next))
+    // What comes before one device's call holds up all who make it together.
+    for (OpId member : bindings.jointEnds(next))
       if (!limit(member, 0, bound))
         return false;
     return limit(next, 0, bound);
   }
   bool limitByConsumers(OpId first, OpId end, int64_t &bound) {
+    if (program.ops[first].isStarted())
+      for (OpId member : bindings.jointEnds(first))
+        if (member != first && !limit(member, 0, bound))
+          return false;
     for (OpId id = first; id < end; ++id) {
       const Op &op = program.ops[id];
       const uint32_t s = op.stage, m = op.microbatch;
       if (op.kind == OpKind::Forward && s + 1 < program.stages &&
           !limit(index.forward(s + 1, m), costs.activationTransfer.at(s, m), bound))
         return false;
+      for (const SkipEdge &skip : program.skips) {
+        if (op.kind == OpKind::Forward && skip.from == s &&
+            !limit(index.forward(skip.to, m), transferOf(program, costs, op, skip.to), bound))
+          return false;
+        if (op.makesGradient() && skip.to == s && skip.hasGradient &&
+            !limit(index.backward(skip.from, m), transferOf(program, costs, op, skip.from), bound))
+          return false;
+      }
       const bool makesGradient = op.kind == OpKind::Backward || op.kind == OpKind::BackwardInput;
       if (makesGradient && s > 0 && !limit(index.backward(s - 1, m), costs.gradientTransfer.at(s, m), bound))
         return false;
@@ -90,6 +104,8 @@ private:
 
 std::vector<int64_t> slacks(const Program &program, const ProgramIndex &index, const CostModel &costs,
                             const Timeline &timeline) {
+  if (program.isExplicit)
+    return {};
   std::vector<int64_t> result = LatestEnds(program, index, costs, timeline).find();
   for (OpId op = 0; op < program.size(); ++op)
     result[op] -= timeline.end[op];

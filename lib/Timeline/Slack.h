@@ -6,7 +6,9 @@
 
 namespace sluice {
 
-/// Per op, in CostModel::unit; members of an overlap have equal slack. Linear in the ops, 8 bytes an op.
+/// Per op, in CostModel::unit; members of an overlap have equal slack. Empty where
+/// communication is written: a later end there may keep another device from its next message. Linear in the
+/// ops, 8 bytes an op.
 std::vector<int64_t> slacks(const Program &program, const ProgramIndex &index, const CostModel &costs,
                             const Timeline &timeline);
 

@@ -105,7 +105,7 @@ ExitCode runSimulate() {
     if (!instance.figures)
       continue;
     if (kind == "json") {
-      figures.push_back({instance.program, instance.costs, *instance.figures, instance.parameters});
+      figures.push_back({instance.timed(), instance.costs, *instance.figures, instance.parameters});
       continue;
     }
     ChartOptions options;
@@ -120,12 +120,12 @@ ExitCode runSimulate() {
     std::string parameters = instance.parameterText();
     if (kind == "svg") {
       pictures.push_back(
-          {instance.program, instance.costs, *instance.timeline, *instance.figures, parameters, options});
+          {instance.timed(), instance.costs, *instance.timeline, *instance.figures, parameters, options});
       continue;
     }
     text += text.empty() ? "" : "\n";
     text += instance.name + (parameters.empty() ? "" : " at " + parameters) + "\n\n";
-    text += chart(instance.program, instance.costs, *instance.timeline, *instance.figures, options);
+    text += chart(instance.timed(), instance.costs, *instance.timeline, *instance.figures, options);
     text += equivalenceLine(equivalences[&instance - instances.data()]);
   }
   if (kind == "json" && !figures.empty())
