@@ -49,8 +49,9 @@ and `--warn NAME` change the severity for one run, and `allow NAME, "reason";` i
 Words in braces are filled in by the finding. Each number leads to a page with a schedule that breaks the rule and the
 same schedule mended; `sluice explain NAME` prints that page. This index is the output of `sluice explain --markdown`.
 
-[faults.md](faults.md) takes it from the other side: reports of what went wrong for people, by kind, with the rule that
-finds each, and those that are out of reach, with the reason.
+[faults.md](faults.md) goes the other way: reports of what went wrong for people, by kind, with the rule that finds each
+and the test that shows it, and those that no schedule can express, [out of reach](faults.md#out-of-reach), with the
+reason.
 )";
 
 std::string ruleIndex() {
