@@ -182,7 +182,15 @@ bool verifyCollectives(VerifyContext &context) {
     for (uint32_t device : context.program.membersOf(context.program.ops[fault.op])) {
       Fault shared = fault;
       shared.device = device;
-      blame(context, shared);
+      // A weight that is tied is missed in the updates of all its stages.
+      const Op &call = context.program.ops[fault.op];
+      const llvm::ArrayRef<uint32_t> stages =
+          call.kind == OpKind::ReduceTied ? llvm::ArrayRef(context.program.ties[call.microbatch].stages)
+                                          : llvm::ArrayRef(call.stage);
+      for (uint32_t stage : stages) {
+        shared.stage = stage;
+        blame(context, shared);
+      }
     }
   return isClean;
 }
