@@ -42,11 +42,14 @@ void CostEvaluator::checkLayers() {
     ranges.push_back({*first, std::max(*first, *last)}); // whose end is not above its start is empty
   }
   const CheckedSetting *declared = setting(file.model, "layer_count");
-  const std::optional<int64_t> count =
-      declared ? evaluator.evalInteger(declared->value, "layer_count") : std::nullopt;
-  if (declared && !count) {
-    failed = true;
-    return;
+  int64_t count = 0; // if declared
+  if (declared) {
+    const auto value = evaluator.evalInteger(declared->value, "layer_count");
+    if (!value) {
+      failed = true;
+      return;
+    }
+    count = *value;
   }
   int64_t next = 0; // the first layer that no stage before holds
   for (uint32_t stage = 0; stage < program.stages; ++stage) {
@@ -57,7 +60,7 @@ void CostEvaluator::checkLayers() {
     // Out of order, where a later stage holds what comes next.
     const bool isHeldLater = llvm::any_of(llvm::ArrayRef(ranges).drop_front(stage + 1), holdsNext);
     const bool isLast = stage + 1 == program.stages;
-    const int64_t fitting = isLast && count ? *count : isHeldLater ? next + (behind - first) : behind;
+    const int64_t fitting = isLast && declared ? count : isHeldLater ? next + (behind - first) : behind;
     const std::string fix = fmt::format("layers({}) = {}..{}", stage, next, std::max(fitting, next));
     if (first > next && !isHeldLater)
       return fault(layersText(next, first), first - next == 1 ? "belongs to no stage" : "belong to no stage",
@@ -74,17 +77,16 @@ void CostEvaluator::checkLayers() {
                    fix);
     next = behind;
   }
-  if (!count)
+  if (!declared)
     return;
   const std::string fix = fmt::format("layer_count = {}, or other layers(s)", next);
-  if (*count > next)
-    return fault(layersText(next, *count), *count - next == 1 ? "belongs to no stage" : "belong to no stage",
+  if (count > next)
+    return fault(layersText(next, count), count - next == 1 ? "belongs to no stage" : "belong to no stage",
                  fix);
-  if (*count < next)
-    fault(
-        layersText(std::max<int64_t>(*count, 0), next),
-        fmt::format("{} to stages, but layer_count is {}", next - *count == 1 ? "belongs" : "belong", *count),
-        fix);
+  if (count < next)
+    fault(layersText(std::max<int64_t>(count, 0), next),
+          fmt::format("{} to stages, but layer_count is {}", next - count == 1 ? "belongs" : "belong", count),
+          fix);
 }
 
 } // namespace sluice

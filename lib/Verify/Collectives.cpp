@@ -184,9 +184,9 @@ bool verifyCollectives(VerifyContext &context) {
       shared.device = device;
       // A weight that is tied is missed in the updates of all its stages.
       const Op &call = context.program.ops[fault.op];
-      const llvm::ArrayRef<uint32_t> stages =
-          call.kind == OpKind::ReduceTied ? llvm::ArrayRef(context.program.ties[call.microbatch].stages)
-                                          : llvm::ArrayRef(call.stage);
+      std::vector<uint32_t> stages = {call.stage};
+      if (call.kind == OpKind::ReduceTied)
+        stages = context.program.ties[call.microbatch].stages;
       for (uint32_t stage : stages) {
         shared.stage = stage;
         blame(context, shared);
