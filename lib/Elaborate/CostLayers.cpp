@@ -58,7 +58,8 @@ void CostEvaluator::checkLayers() {
       return range.first <= next && next < range.second;
     };
     // Out of order, where a later stage holds what comes next.
-    const bool isHeldLater = llvm::any_of(llvm::ArrayRef(ranges).drop_front(stage + 1), holdsNext);
+    const bool isHeldLater =
+        first != next && llvm::any_of(llvm::ArrayRef(ranges).drop_front(stage + 1), holdsNext);
     const bool isLast = stage + 1 == program.stages;
     const int64_t fitting = isLast && declared ? count : isHeldLater ? next + (behind - first) : behind;
     const std::string fix = fmt::format("layers({}) = {}..{}", stage, next, std::max(fitting, next));
