@@ -1,6 +1,9 @@
 // Rule 806: the layers of the stages follow each other, from 0 to the last.
 #include "Elaborate/CostEvaluator.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
 #include <fmt/format.h>
 
 namespace sluice {
@@ -31,45 +34,60 @@ void CostEvaluator::checkLayers() {
         {{"what", fmt::format("an end of layers({})", stage)}, {"value", evaluator.str(value)}});
     return fail();
   };
-  int64_t next = 0; // the first layer that no stage before holds
+  llvm::SmallVector<std::pair<int64_t, int64_t>> ranges; // a stage each
   for (uint32_t stage = 0; stage < program.stages; ++stage) {
     const auto first = end(*firsts, stage), last = end(*lasts, stage);
     if (!first || !last)
       return;
-    const int64_t behind = std::max(*first, *last); // a range whose end is not above its start is empty
-    const std::string fix = fmt::format("layers({}) = {}..{}", stage, next, std::max(behind, next));
-    if (*first > next)
-      return fault(layersText(next, *first),
-                   *first - next == 1 ? "belongs to no stage" : "belong to no stage", fix);
-    if (*first < next && *first >= 0 && behind > *first) {
+    ranges.push_back({*first, std::max(*first, *last)}); // whose end is not above its start is empty
+  }
+  const CheckedSetting *declared = setting(file.model, "layer_count");
+  int64_t count = 0; // if declared
+  if (declared) {
+    const auto value = evaluator.evalInteger(declared->value, "layer_count");
+    if (!value) {
+      failed = true;
+      return;
+    }
+    count = *value;
+  }
+  int64_t next = 0; // the first layer that no stage before holds
+  for (uint32_t stage = 0; stage < program.stages; ++stage) {
+    const auto [first, behind] = ranges[stage];
+    auto holdsNext = [next = next](const std::pair<int64_t, int64_t> &range) {
+      return range.first <= next && next < range.second;
+    };
+    // Out of order, where a later stage holds what comes next.
+    const bool isHeldLater =
+        first != next && llvm::any_of(llvm::ArrayRef(ranges).drop_front(stage + 1), holdsNext);
+    const bool isLast = stage + 1 == program.stages;
+    const int64_t fitting = isLast && declared ? count : isHeldLater ? next + (behind - first) : behind;
+    const std::string fix = fmt::format("layers({}) = {}..{}", stage, next, std::max(fitting, next));
+    if (first > next && !isHeldLater)
+      return fault(layersText(next, first), first - next == 1 ? "belongs to no stage" : "belong to no stage",
+                   fix);
+    if (first < next && first >= 0 && behind > first) {
       const int64_t shared = std::min(next, behind);
-      return fault(layersText(*first, shared),
+      return fault(layersText(first, shared),
                    fmt::format("{} to stage {} and to one before it",
-                               shared - *first == 1 ? "belongs" : "belong", stage),
+                               shared - first == 1 ? "belongs" : "belong", stage),
                    fix);
     }
-    if (*first < next)
-      return fault(fmt::format("stage {}", stage), fmt::format("begins at layer {}, not at {}", *first, next),
+    if (first != next)
+      return fault(fmt::format("stage {}", stage), fmt::format("begins at layer {}, not at {}", first, next),
                    fix);
     next = behind;
   }
-  const CheckedSetting *declared = setting(file.model, "layer_count");
   if (!declared)
     return;
-  const auto count = evaluator.evalInteger(declared->value, "layer_count");
-  if (!count) {
-    failed = true;
-    return;
-  }
   const std::string fix = fmt::format("layer_count = {}, or other layers(s)", next);
-  if (*count > next)
-    return fault(layersText(next, *count), *count - next == 1 ? "belongs to no stage" : "belong to no stage",
+  if (count > next)
+    return fault(layersText(next, count), count - next == 1 ? "belongs to no stage" : "belong to no stage",
                  fix);
-  if (*count < next)
-    fault(
-        layersText(std::max<int64_t>(*count, 0), next),
-        fmt::format("{} to stages, but layer_count is {}", next - *count == 1 ? "belongs" : "belong", *count),
-        fix);
+  if (count < next)
+    fault(layersText(std::max<int64_t>(count, 0), next),
+          fmt::format("{} to stages, but layer_count is {}", next - count == 1 ? "belongs" : "belong", count),
+          fix);
 }
 
 } // namespace sluice

@@ -48,6 +48,10 @@ Every finding of `sluice check` belongs to a rule. A rule has a number, a name a
 and `--warn NAME` change the severity for one run, and `allow NAME, "reason";` in a file silences a warning or a note.
 Words in braces are filled in by the finding. Each number leads to a page with a schedule that breaks the rule and the
 same schedule mended; `sluice explain NAME` prints that page. This index is the output of `sluice explain --markdown`.
+
+[faults.md](faults.md) goes the other way: reports of what went wrong for people, by kind, with the rule that finds each
+and the test that shows it, and those that no schedule can express, [out of reach](faults.md#out-of-reach), with the
+reason.
 )";
 
 std::string ruleIndex() {

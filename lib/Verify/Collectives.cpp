@@ -182,7 +182,15 @@ bool verifyCollectives(VerifyContext &context) {
     for (uint32_t device : context.program.membersOf(context.program.ops[fault.op])) {
       Fault shared = fault;
       shared.device = device;
-      blame(context, shared);
+      // A weight that is tied is missed in the updates of all its stages.
+      const Op &call = context.program.ops[fault.op];
+      std::vector<uint32_t> stages = {call.stage};
+      if (call.kind == OpKind::ReduceTied)
+        stages = context.program.ties[call.microbatch].stages;
+      for (uint32_t stage : stages) {
+        shared.stage = stage;
+        blame(context, shared);
+      }
     }
   return isClean;
 }
