@@ -34,9 +34,8 @@ bool Elaborator::evaluateSkips() {
       continue;
     }
     const SkipEdge skip{*from, *to, edge.hasGradient, edge.span};
-    auto known = llvm::find_if(program.skips, [&](const SkipEdge &other) {
-      return other.from == skip.from && other.to == skip.to;
-    });
+    auto known = llvm::find_if(
+        program.skips, [&](const SkipEdge &other) { return other.from == skip.from && other.to == skip.to; });
     if (skip.to < skip.from + 2 || known != program.skips.end()) {
       const std::string name = fmt::format("edge {} -> {}", skip.from, skip.to);
       diagnostics
@@ -45,9 +44,9 @@ bool Elaborator::evaluateSkips() {
                             : skip.to == skip.from + 1
                                 ? name + " is the chain's own: a skip edge passes over a stage"
                                 : name + " leads back: values flow to later stages"}})
-          .fix.message = known != program.skips.end()  ? "one edge that carries both"
-                         : skip.to == skip.from + 1 ? "give its size as boundary(s)"
-                                                    : fmt::format("edge {} -> {}", skip.to, skip.from);
+          .fix.message = known != program.skips.end() ? "one edge that carries both"
+                         : skip.to == skip.from + 1   ? "give its size as boundary(s)"
+                                                      : fmt::format("edge {} -> {}", skip.to, skip.from);
       good = false;
       continue;
     }

@@ -29,7 +29,8 @@ std::vector<FormattedSchedule> compiled(const std::string &text, const Setting &
       schedules.push_back({std::move(instance.program), std::move(instance.costs), "a test"});
     });
   for (const Finding &finding : diagnostics.findings())
-    ADD_FAILURE() << finding.message << "\n" << text;
+    if (finding.rule != Rule::OverlappedCost) // random costs of overlaps are rarely plausible
+      ADD_FAILURE() << finding.message << "\n" << text;
   return schedules;
 }
 
