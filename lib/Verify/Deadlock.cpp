@@ -94,6 +94,8 @@ void DeadlockCheck::deadlock(WaitCycle cycle) {
                                {"channel", model},
                                {"key", name(rules.key).str()}});
   noteHops(context, cycle, at, finding);
+  if (context.costs.communication == "just_in_time")
+    finding.notes.push_back({"sends and receives stand where just_in_time places them", {}, {}, ""});
   const std::string repair = repairOfDeadlock(context, rules, cycle);
   finding.fix.message =
       repair.empty() ? "no repair was found; bring the messages of all devices into one order" : repair;

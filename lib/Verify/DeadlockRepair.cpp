@@ -83,6 +83,9 @@ std::string RepairWords::of(const RepairEdit &edit) const {
 
 std::string repairOfDeadlock(const VerifyContext &context, const ChannelRules &rules,
                              const WaitCycle &cycle) {
+  // What is not written cannot be moved; the compute order is acyclic, so early placement completes.
+  if (context.costs.communication == "just_in_time")
+    return "communication = inferred(early);, which completes under every channel model";
   const std::optional<Repair> repair = smallestRepair(context.program, rules, cycle);
   if (!repair)
     return "";
@@ -90,7 +93,9 @@ std::string repairOfDeadlock(const VerifyContext &context, const ChannelRules &r
   case Repair::Change::GroupNeighbours:
     return "group sends and receives that follow each other, on all devices";
   case Repair::Change::InferEarly:
-    return "communication = inferred(early);, which completes under every channel model";
+    return "leave sends and receives out, of a file or of a table: inferred(early) completes under every "
+           "channel "
+           "model";
   case Repair::Change::Deepen:
     return context.costs.hasChannelModel ? fmt::format("channel = eager({})", repair->depth) : "";
   case Repair::Change::None:
