@@ -187,7 +187,8 @@ void CostEvaluator::batchMismatch(const std::optional<Rational> &fraction) {
                {"samples", held ? held->str() : "more than 2^63"},
                {"batch", std::to_string(*costs.batch)}})
       .fix.message = !held || held->num == 0
-                         ? "fewer microbatches, or samples(m)"
+                         ? fmt::format("batch = {}, fewer microbatches, or samples(m)",
+                                       replicas * static_cast<int64_t>(program.wholeMicrobatches()))
                          : fmt::format("batch = {}, or samples(m) that add up to it", held->num);
   failed = true;
 }

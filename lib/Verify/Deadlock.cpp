@@ -50,6 +50,7 @@ private:
   void connectCycle(const WaitCycle &cycle);
   void groupWaits(const ChannelRules &strict);
   void waitOutOfOrder(const WaitCycle &cycle);
+  bool sharesChannel(const WaitHop &hop) const;
 
   VerifyContext &context;
   const Program &program;
@@ -152,7 +153,7 @@ void DeadlockCheck::checkStricter() {
     if (auto cycle = stuckUnder(program, strict); cycle && !cycle->empty())
       (this->*say)(*cycle);
   };
-  // A named transport settles what is not written; but MPI leaves it open when a started request moves on.
+  // A named transport settles what is not written.
   const bool isTransport = llvm::any_of(
       transports(), [&](const Transport &transport) { return transport.name == context.costs.transport; });
   if (!context.costs.saysConnect && !isTransport)
@@ -166,7 +167,7 @@ void DeadlockCheck::checkStricter() {
     if (completes && stuckUnder(program, strict))
       groupWaits(strict);
   }
-  if (!context.costs.saysProgress && hasStarts && (!isTransport || context.costs.transport == "mpi"))
+  if (!context.costs.saysProgress && !isTransport && hasStarts)
     tryWith(&ChannelRules::progressInWait, &DeadlockCheck::waitOutOfOrder);
 }
 
@@ -212,23 +213,35 @@ void DeadlockCheck::groupWaits(const ChannelRules &strict) {
     noteOp(context, finding, stands,
            fmt::format("device {} stands at {} until the group is done as a whole", elsewhere, text(stands)));
     noteOp(context, finding, late, fmt::format("{} stands behind it", text(late)));
-    finding.fix.message = fmt::format("split the group before {}", text(std::max(member, other)));
+    Program apart = program;
+    Op &split = apart.ops[std::max(member, other)];
+    split.flags = static_cast<uint8_t>((split.flags & ~GroupFollower) | GroupFirst);
+    const bool helps = !stuckUnder(apart, rules) && !stuckUnder(apart, strict);
+    finding.fix.message = helps
+                              ? fmt::format("split the group before {}", text(std::max(member, other)))
+                              : "groups = independent; in the cluster, if members complete each on its own; "
+                                "splitting this group alone is not enough";
     return;
   }
 }
 
+/// Whether the two ops of a hop are both sends, or both receives, between the same two devices.
+bool DeadlockCheck::sharesChannel(const WaitHop &hop) const {
+  const Op &stands = program.ops[hop.stands], &needed = program.ops[hop.needed];
+  if (!stands.isCommunication() || !needed.isCommunication() || stands.isSend() != needed.isSend())
+    return false;
+  return program.deviceOf(program.peerStageOf(hop.stands), stands.microbatch) ==
+         program.deviceOf(program.peerStageOf(hop.needed), needed.microbatch);
+}
+
 void DeadlockCheck::waitOutOfOrder(const WaitCycle &cycle) {
-  // A device that stands in front of the wait for what it has started.
-  size_t at = 0;
-  for (size_t i = 0; i < cycle.size(); ++i)
-    if (program.ops[cycle[i].needed].isWait()) {
-      at = i;
-      break;
-    }
-  const WaitHop &hop = cycle[at];
+  // Of other shapes than this rule's, nothing is known to be wrong.
+  if (cycle.size() != 1 || !program.ops[cycle[0].needed].isWait() || !sharesChannel(cycle[0]))
+    return;
+  const WaitHop &hop = cycle[0];
   Finding &finding = reportAt(Rule::WaitOutOfOrder, hop.stands,
                               {{"op", bareText(hop.stands)}, {"earlier", bareText(hop.needed)}});
-  noteHops(context, cycle, at, finding);
+  noteHops(context, cycle, 0, finding);
   finding.fix.message = program.ops[hop.stands].isWait()
                             ? "wait in the order of the starts"
                             : fmt::format("{} before {}", text(hop.needed), text(hop.stands));

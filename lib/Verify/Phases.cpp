@@ -72,7 +72,7 @@ void verifyPhase(VerifyContext &context) {
     noteOthers(context, group, false, finding);
     if (std::exchange(isFirst, false))
       noteTraining(context, all, finding);
-    finding.fix.message = "delete it, or `phase = evaluation` if the schedule is to train";
+    finding.fix.message = "delete it, or `phase = training` if the schedule is to train";
   }
   blame(context, all);
 }
