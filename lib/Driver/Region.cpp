@@ -21,10 +21,13 @@ static std::vector<Axis> axesOf(llvm::ArrayRef<Setting> settings) {
     // The values of a parameter turn over once in a block; that ends where they begin anew.
     for (size_t i = 0; i < settings.size(); i += stride) {
       const Value &value = settings[i][p].value;
-      if (i > 0 && value.number == settings.front()[p].value.number)
+      const Value &first = settings.front()[p].value;
+      if (i > 0 && value.number == first.number && value.kind == first.kind &&
+          value.dimension == first.dimension)
         break;
       axis.words.push_back(str(value));
-      isWhole &= value.isPlainInteger() && value.number.num < huge && value.number.num > -huge;
+      isWhole &= value.isPlainInteger() && value.kind == first.kind && value.dimension == first.dimension &&
+                 value.number.num < huge && value.number.num > -huge;
       axis.numbers.push_back(value.number.num);
     }
     if (!isWhole)

@@ -44,6 +44,8 @@ std::string findingsGithub(llvm::ArrayRef<Finding> findings, const SourceManager
     }
     if (!finding.instance.empty())
       words += "\n" + finding.instance;
+    if (!finding.region.empty())
+      words += "\n" + finding.region;
     if (!finding.fix.message.empty())
       words += "\nfix: " + finding.fix.message;
     const RuleInfo &rule = info(finding.rule);

@@ -127,6 +127,8 @@ private:
         words += "\nnote: " + note.message;
     if (!finding.instance.empty())
       words += "\n" + finding.instance;
+    if (!finding.region.empty())
+      words += "\n" + finding.region;
     if (!finding.fix.message.empty())
       words += "\nfix: " + finding.fix.message;
     message("message", words);

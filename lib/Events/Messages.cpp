@@ -45,12 +45,4 @@ uint32_t MessageEdges::ofSkip(uint32_t low, uint32_t high, bool isGradient) cons
   return none;
 }
 
-Message MessageEdges::message(uint32_t edge, uint32_t microbatch) const {
-  const bool isGradient = edge & 1;
-  const uint32_t number = edge / 2;
-  const uint32_t low = number < stages ? number : skips[number - stages].from;
-  const uint32_t high = number < stages ? number + 1 : skips[number - stages].to;
-  return isGradient ? Message{high, low, microbatch, true} : Message{low, high, microbatch, false};
-}
-
 } // namespace sluice

@@ -40,8 +40,6 @@ public:
       return none;
     return high == low + 1 ? 2 * low + message.isGradient : ofSkip(low, high, message.isGradient);
   }
-  /// The message of an edge for a microbatch.
-  Message message(uint32_t edge, uint32_t microbatch) const;
 
 private:
   uint32_t ofSkip(uint32_t low, uint32_t high, bool isGradient) const;

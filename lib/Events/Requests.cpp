@@ -59,12 +59,14 @@ void Requests::nameCalls() {
 
 /// The request that has just been added is the next call of `name` on its device.
 void Requests::addCall(uint32_t name) {
-  CallName &called = names[name];
-  const uint32_t n = called.made++;
-  if (n == called.meetings.size())
-    called.meetings.push_back(meetings++);
+  CallName &call = names[name];
+  if (call.made == 0)
+    called.push_back(name);
+  const uint32_t n = call.made++;
+  if (n == call.meetings.size())
+    call.meetings.push_back(meetings++);
   ordinal.push_back(n);
-  direction.push_back(called.meetings[n]);
+  direction.push_back(call.meetings[n]);
 }
 
 void Requests::number(const ChannelRules &rules) {
@@ -74,16 +76,18 @@ void Requests::number(const ChannelRules &rules) {
       started; // by name: without a wait yet
   auto keyOf = [&](OpId id) {
     const Op &entry = program.ops[id];
-    const uint64_t upper = static_cast<uint64_t>(entry.kind) << 32 | entry.stage << 16 |
-                           (entry.namesPeer() ? program.peerStageOf(id) : 0xffffu);
+    const uint64_t upper =
+        static_cast<uint64_t>(entry.kind) << 40 | static_cast<uint64_t>(entry.namesPeer()) << 32 |
+        static_cast<uint64_t>(entry.stage) << 16 | (entry.namesPeer() ? program.peerStageOf(id) : 0u);
     return std::pair(upper, entry.microbatch);
   };
   for (uint32_t device = 0; device < program.devices; ++device) {
     begin.push_back(size());
     waitBegin.push_back(static_cast<uint32_t>(waits.size()));
     started.clear();
-    for (CallName &name : names)
-      name.made = 0;
+    for (uint32_t name : called)
+      names[name].made = 0;
+    called.clear();
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &entry = program.ops[id];
       if (!entry.isCommunication() && !joins(entry))

@@ -111,6 +111,7 @@ private:
     uint32_t made = 0; ///< On the device at hand.
   };
   std::vector<CallName> names;
+  std::vector<uint32_t> called; // names, on the device at hand
   uint32_t groups = 0, meetings = 0;
   std::vector<RequestId> calls;                // by meeting
   std::vector<uint32_t> meetingBegin;          // meetings + 1

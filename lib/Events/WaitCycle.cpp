@@ -34,7 +34,10 @@ public:
     for (uint32_t device = 0; device < program.devices; ++device)
       if (execution.isStuck(device))
         search(device);
-    for (RequestId r = 0; r < requests.size(); ++r)
+    // Thousands of requests may hang behind one: once a cycle is known, the search for a shorter one is
+    // bounded.
+    constexpr uint64_t mostVisits = 3'000'000;
+    for (RequestId r = 0; r < requests.size() && (!isFound || visits < mostVisits); ++r)
       if (execution.isPosted(r) && !execution.isDone(r))
         search(doneNode(r));
     std::rotate(best.begin(), std::min_element(best.begin(), best.end(), byDevice), best.end());
@@ -191,10 +194,11 @@ private:
       if (n != start && reached[n].hops < hops)
         continue; // found a shorter way since
       waitsOf(n, [&](Node to, OpId needed) {
+        ++visits;
         const bool crosses = device(to) != device(n);
         Reached &old = to == start ? back : reached[to];
         const uint32_t total = hops + crosses;
-        if (total >= old.hops)
+        if (total >= old.hops || (to != start && total + (device(to) != device(start)) >= limit()))
           return;
         old = {total, n, needed};
         if (to == start)
@@ -253,6 +257,7 @@ private:
   std::vector<bool> hasWait;     ///< Per request; only where progress is in the wait.
   llvm::DenseMap<Node, Reached> reached;
   WaitCycle best;
+  uint64_t visits = 0;
   bool isFound = false;
   uint32_t cycleHops = 0;
 };

@@ -95,8 +95,8 @@ public:
     say(waits, "wait",
         "PyTorch starts each transfer where its cell stands and waits where the value is used");
     say(of(OpKind::Zero) + overwrites, "zeroing", "the training loop clears gradients");
-    say(of(OpKind::Scale) + factors, "factor of gradients", "the training loop scales the loss");
-    say(of(OpKind::ReduceTied), "reduction of a tied weight", "a CSV has none");
+    say(of(OpKind::Scale) + factors, "gradient factor", "the training loop scales the loss");
+    say(of(OpKind::ReduceTied), "tied reduction", "a CSV has none");
     say(of(OpKind::Norm), "norm", "the training loop clips gradients");
     say(of(OpKind::Update), "update", "the training loop steps the optimizer");
   }

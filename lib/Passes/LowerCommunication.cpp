@@ -267,6 +267,8 @@ private:
 
 std::optional<Program> lowerCommunication(const Program &program, const ProgramIndex &index,
                                           CommunicationPlacement placement) {
+  if (!program.isExplicit && !program.skips.empty())
+    return std::nullopt;
   if (program.isExplicit)
     return program;
   if (placement == CommunicationPlacement::JustInTime)

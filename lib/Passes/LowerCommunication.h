@@ -19,8 +19,8 @@ namespace sluice {
 
 enum class CommunicationPlacement : uint8_t { Early, JustInTime, Deferred };
 
-/// None where early and deferred cannot place: the compute order is cyclic. A program whose communication is
-/// written is returned as it is.
+/// None where early and deferred cannot place: the compute order is cyclic. None either for a model with skip
+/// edges, whose messages are not placed yet. A program whose communication is written is returned as it is.
 std::optional<Program> lowerCommunication(const Program &program, const ProgramIndex &index,
                                           CommunicationPlacement placement);
 

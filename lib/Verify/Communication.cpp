@@ -54,17 +54,26 @@ static void findRepeats(const VerifyContext &context, const MessageEnds &message
   }
 }
 
-/// The op that frees the value of a started send before the wait for it: its drop, if one stands between.
-static void findFreed(const VerifyContext &context, OpId send, OpId end, std::vector<Fault> &faults) {
+/// Drops between a started send of the same value and the wait for it.
+static void findFreed(const VerifyContext &context, const MessageEnds &messages, std::vector<Fault> &faults) {
   const Program &program = context.program;
-  const Op &op = program.ops[send];
-  const uint32_t device = program.deviceOf(send);
-  const OpId last = end == noOp ? program.deviceBegin[device + 1] : end;
-  for (OpId id = send + 1; id < last && op.kind == OpKind::SendActivation; ++id) {
-    const Op &between = program.ops[id];
-    if (between.kind == OpKind::Drop && between.stage == op.stage && between.microbatch == op.microbatch)
-      return faults.push_back({Rule::FreedBeforeSent, 0, device, op.stage, op.microbatch, id, send});
-  }
+  for (uint32_t device = 0; device < program.devices; ++device)
+    for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
+      const Op &op = program.ops[id];
+      if (op.kind != OpKind::Drop)
+        continue;
+      for (uint32_t to = op.stage + 1u; to < program.stages; ++to) {
+        const OpId send = messages.send({op.stage, to, op.microbatch, false});
+        const bool isBefore =
+            send != noOp && program.ops[send].isStarted() && send < id && send >= program.deviceBegin[device];
+        if (const OpId end = isBefore ? messages.endOf(send) : id; isBefore && (end == noOp || id < end)) {
+          faults.push_back({Rule::FreedBeforeSent, 0, device, op.stage, op.microbatch, id, send});
+          break;
+        }
+        if (program.skips.empty())
+          break; // the chain's alone
+      }
+    }
 }
 
 /// What both ends of a message say of its size, where imported orders do.
@@ -108,8 +117,6 @@ static void checkPost(const VerifyContext &context, const MessageEnds &messages,
     add(Rule::SentBeforeMade, producer);
   if (messages.receive(message) == noOp)
     add(Rule::UnmatchedSend, noOp);
-  if (op.isStarted())
-    findFreed(context, id, messages.endOf(id), faults);
 }
 
 std::vector<Fault> findCommunicationFaults(const VerifyContext &context, const MessageEnds &messages) {
@@ -121,6 +128,8 @@ std::vector<Fault> findCommunicationFaults(const VerifyContext &context, const M
   }
   findRepeats(context, messages, faults);
   findPayloads(context, messages, faults);
+  if (messages.hasStarts())
+    findFreed(context, messages, faults);
   for (uint32_t device = 0; device < program.devices; ++device)
     for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1]; ++id) {
       const Op &op = program.ops[id];

@@ -73,11 +73,11 @@ void verifyPhase(VerifyContext &context);
 void verifyActivations(VerifyContext &context);
 /// Starts.cpp: 308, 309.
 void verifyStarts(VerifyContext &context);
-/// Communication.cpp: 401, 402, 403, 406, 408, 409, 411.
+/// Communication.cpp: 401 to 404, 406, 408 to 411.
 void verifyCommunication(VerifyContext &context);
-/// Order.cpp: 301, 302, 304, 305.
+/// Order.cpp: 302, and by Collectives.cpp 304 and 305, by Deadlock.cpp 301, 303, 306, 307 and 310.
 void verifyOrder(VerifyContext &context);
-/// GradientFindings.cpp: 501, 502, 503, 505, 506, 514.
+/// GradientFindings.cpp: 501 to 514, and of tied weights 608 and 609.
 void verifyGradients(VerifyContext &context);
 /// Versions.cpp: 601, 602, 603, 604.
 void verifyVersions(VerifyContext &context);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace sluice {
 
@@ -98,21 +99,23 @@ static bool isAlike(const FactorFault &a, const FactorFault &b) {
   return a.kind == b.kind && a.factor == b.factor && a.wanted == b.wanted && a.otherFactor == b.otherFactor;
 }
 
-/// The faults like `first` among `faults`: their stages and their microbatches.
+/// Of the faults like `first` among `faults` its microbatches, and the stages where these are all of them.
 struct Extent {
   std::vector<uint32_t> stages, units;
 };
 static Extent extentOf(llvm::ArrayRef<const FactorFault *> faults, const FactorFault &first) {
-  Extent extent;
+  std::map<uint32_t, std::vector<uint32_t>> unitsOf; // by stage
   for (const FactorFault *fault : faults)
-    if (isAlike(*fault, first)) {
-      extent.stages.push_back(fault->stage);
-      extent.units.push_back(fault->unit);
-    }
-  for (std::vector<uint32_t> *list : {&extent.stages, &extent.units}) {
-    llvm::sort(*list);
-    list->erase(std::unique(list->begin(), list->end()), list->end());
+    if (isAlike(*fault, first))
+      unitsOf[fault->stage].push_back(fault->unit);
+  for (auto &[stage, units] : unitsOf) {
+    llvm::sort(units);
+    units.erase(std::unique(units.begin(), units.end()), units.end());
   }
+  Extent extent{{}, unitsOf[first.stage]};
+  for (const auto &[stage, units] : unitsOf)
+    if (units == extent.units)
+      extent.stages.push_back(stage);
   return extent;
 }
 

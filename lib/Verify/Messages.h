@@ -8,11 +8,7 @@
 
 namespace sluice {
 
-/// The message that a post is the other end of: the receive of a send, the send of a receive.
-inline Op partnerOf(const Program &program, OpId post) {
-  const Message message = messageOf(program, post);
-  return program.ops[post].isSend() ? receiveOf(message) : sendOf(message);
-}
+/// The op at the other end of the message of a post.
 std::string partnerText(const Program &program, OpId post);
 
 /// What `op` takes from other stages, on whichever device: of a forward or backward.

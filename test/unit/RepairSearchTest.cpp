@@ -43,8 +43,9 @@ TEST(RepairSearch, RepairsCompleteWhateverTheOrderOfEvents) {
       SCOPED_TRACE(str(blocking) + "\n" + describe(program));
       const std::optional<Repair> repair = smallestRepair(program, rulesOf(blocking), *cycle);
       if (!repair) {
-        ++none;
-        ASSERT_TRUE(std::any_of(program.ops.begin(), program.ops.end(),
+        ++none; // joint calls in other orders, or skip edges, over which nothing can be inferred instead
+        ASSERT_TRUE(!program.skips.empty() ||
+                    std::any_of(program.ops.begin(), program.ops.end(),
                                 [](const Op &op) { return !op.isCommunication() && !op.isCompute(); }));
         continue;
       }
