@@ -1,5 +1,7 @@
 #include "Emit/FindingsGithub.h"
 
+#include "Emit/FindingsText.h"
+
 #include <fmt/format.h>
 
 namespace sluice {
@@ -42,12 +44,7 @@ std::string findingsGithub(llvm::ArrayRef<Finding> findings, const SourceManager
         words += fmt::format(" ({}:{})", place.file.str(), place.line);
       }
     }
-    if (!finding.instance.empty())
-      words += "\n" + finding.instance;
-    if (!finding.region.empty())
-      words += "\n" + finding.region;
-    if (!finding.fix.message.empty())
-      words += "\nfix: " + finding.fix.message;
+    words += closingLines(finding);
     const RuleInfo &rule = info(finding.rule);
     out +=
         fmt::format("::{} {}title={}::{}\n", command, placeOf(finding.span, sources),

@@ -1,6 +1,7 @@
 #include "Emit/FindingsJunit.h"
 
 #include "Emit/FindingsText.h"
+#include "Emit/SvgRows.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -10,30 +11,12 @@
 namespace sluice {
 
 /// As text or attribute of XML 1.0, which has no code for most control characters.
-static std::string escaped(llvm::StringRef bytes) {
-  std::string result;
-  for (char c : llvm::json::fixUTF8(bytes))
-    switch (c) {
-    case '&':
-      result += "&amp;";
-      break;
-    case '<':
-      result += "&lt;";
-      break;
-    case '>':
-      result += "&gt;";
-      break;
-    case '"':
-      result += "&quot;";
-      break;
-    case '\n':
-    case '\t':
-      result += c;
-      break;
-    default:
-      result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  return result;
+static std::string printable(llvm::StringRef bytes) {
+  std::string result = llvm::json::fixUTF8(bytes);
+  for (char &c : result)
+    if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t')
+      c = ' ';
+  return escaped(result);
 }
 
 namespace {
@@ -52,11 +35,12 @@ static void addFinding(const Finding &finding, const std::string &file, bool fai
     name += fmt::format(" at line {}", line);
   if (!finding.op.empty())
     name += ", " + finding.op;
-  const std::string body = escaped(findingsText(finding, sources));
-  suite.cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\">\n", escaped(file), escaped(name));
+  const std::string body = printable(findingsText(finding, sources));
+  suite.cases +=
+      fmt::format("    <testcase classname=\"{}\" name=\"{}\">\n", printable(file), printable(name));
   if (fails)
     suite.cases += fmt::format("      <failure type=\"{}\" message=\"{}\">{}</failure>\n", rule.name.str(),
-                               escaped(finding.message), body);
+                               printable(finding.message), body);
   else
     suite.cases += fmt::format("      <system-out>{}</system-out>\n", body);
   suite.cases += "    </testcase>\n";
@@ -73,8 +57,8 @@ std::string findingsJunit(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<Clean
   }
   for (const CleanCase &each : clean) {
     Suite &suite = suites[each.file];
-    suite.cases +=
-        fmt::format("    <testcase classname=\"{}\" name=\"{}\"/>\n", escaped(each.file), escaped(each.name));
+    suite.cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"/>\n", printable(each.file),
+                               printable(each.name));
     ++suite.tests;
   }
   unsigned tests = 0, failures = 0;
@@ -83,7 +67,7 @@ std::string findingsJunit(llvm::ArrayRef<Finding> findings, llvm::ArrayRef<Clean
     tests += suite.tests;
     failures += suite.failures;
     body += fmt::format("  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\">\n{}  </testsuite>\n",
-                        escaped(file), suite.tests, suite.failures, suite.cases);
+                        printable(file), suite.tests, suite.failures, suite.cases);
   }
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"sluice check\" tests=\"{}\" "

@@ -1,5 +1,6 @@
 #include "Emit/FindingsSarif.h"
 
+#include "Emit/FindingsText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -125,12 +126,7 @@ private:
     for (const Note &note : finding.notes)
       if (!note.span.isValid())
         words += "\nnote: " + note.message;
-    if (!finding.instance.empty())
-      words += "\n" + finding.instance;
-    if (!finding.region.empty())
-      words += "\n" + finding.region;
-    if (!finding.fix.message.empty())
-      words += "\nfix: " + finding.fix.message;
+    words += closingLines(finding);
     message("message", words);
     if (finding.span.isValid())
       json.attributeArray("locations",

@@ -110,6 +110,16 @@ private:
 
 } // namespace
 
+std::string closingLines(const Finding &finding) {
+  std::string words;
+  for (const std::string &line : {finding.instance, finding.region})
+    if (!line.empty())
+      words += "\n" + line;
+  if (!finding.fix.message.empty())
+    words += "\nfix: " + finding.fix.message;
+  return words;
+}
+
 std::string findingsText(llvm::ArrayRef<Finding> findings, const SourceManager &sources,
                          const FindingsTextOptions &options) {
   Renderer renderer(sources, options.color);

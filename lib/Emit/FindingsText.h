@@ -11,6 +11,9 @@ struct FindingsTextOptions {
   unsigned most = 100;
 };
 
+/// What stands behind a finding and its notes, a line each: at which settings, where they lie, the fix.
+std::string closingLines(const Finding &finding);
+
 std::string findingsText(llvm::ArrayRef<Finding> findings, const SourceManager &sources,
                          const FindingsTextOptions &options = {});
 

@@ -1,5 +1,6 @@
 #include "Timeline/BlockedWork.h"
 
+#include "IR/Reorder.h"
 #include "Timeline/Figures.h"
 
 #include "Events/Requests.h"
@@ -103,13 +104,6 @@ private:
   const Requests requests;
 };
 
-/// Lists by op follow their op to its new place.
-template <typename Entry> void renumber(std::vector<Entry> &entries, llvm::ArrayRef<OpId> placeOf) {
-  for (Entry &entry : entries)
-    entry.op = placeOf[entry.op];
-  llvm::sort(entries, [](const Entry &a, const Entry &b) { return a.op < b.op; });
-}
-
 /// Each receive right before its place; `placeOf` is where each op then stands.
 Program moved(const Program &program, llvm::ArrayRef<Early> receives, std::vector<OpId> &placeOf) {
   // Twice its number leaves room between two ops; receives moved to one place keep their order.
@@ -122,17 +116,7 @@ Program moved(const Program &program, llvm::ArrayRef<Early> receives, std::vecto
   for (const Early &early : receives)
     key[early.receive] = 2 * static_cast<uint64_t>(early.place);
   llvm::stable_sort(order, [&](OpId a, OpId b) { return key[a] < key[b]; });
-  Program result = program;
-  placeOf.resize(program.size());
-  for (OpId place = 0; place < order.size(); ++place) {
-    result.ops[place] = program.ops[order[place]];
-    placeOf[order[place]] = place;
-  }
-  renumber(result.namedVersions, placeOf);
-  renumber(result.factors, placeOf);
-  renumber(result.peers, placeOf);
-  renumber(result.payloads, placeOf);
-  return result;
+  return reordered(program, order, placeOf);
 }
 
 class Trial {

@@ -3,6 +3,7 @@
 // the step gets no longer. A recompute that fills a bubble passes, since its move would lengthen the step.
 #include "Timeline/MemoryFindings.h"
 
+#include "IR/Reorder.h"
 #include "Support/Quantity.h"
 #include "Timeline/Figures.h"
 
@@ -116,13 +117,6 @@ std::vector<std::vector<Move>> movesByLine(const Program &program) {
   return lines;
 }
 
-/// Lists by op follow their op to its new place.
-template <typename Entry> void renumber(std::vector<Entry> &entries, llvm::ArrayRef<OpId> placeOf) {
-  for (Entry &entry : entries)
-    entry.op = placeOf[entry.op];
-  llvm::sort(entries, [](const Entry &a, const Entry &b) { return a.op < b.op; });
-}
-
 Program MoveTrial::moved(llvm::ArrayRef<Move> moves) const {
   // Twice its place leaves room between two ops; ops moved to one place keep their order.
   std::vector<uint64_t> key(program.size());
@@ -144,16 +138,7 @@ Program MoveTrial::moved(llvm::ArrayRef<Move> moves) const {
   for (OpId id = 0; id < program.size(); ++id)
     order[id] = id;
   llvm::stable_sort(order, [&](OpId a, OpId b) { return key[a] < key[b]; });
-  Program result = program;
-  for (OpId place = 0; place < order.size(); ++place) {
-    result.ops[place] = program.ops[order[place]];
-    placeOf[order[place]] = place;
-  }
-  renumber(result.namedVersions, placeOf);
-  renumber(result.factors, placeOf);
-  renumber(result.peers, placeOf);
-  renumber(result.payloads, placeOf);
-  return result;
+  return reordered(program, order, placeOf);
 }
 
 std::optional<Outcome> MoveTrial::better(llvm::ArrayRef<Move> moves) const {

@@ -94,8 +94,7 @@ std::string repairOfDeadlock(const VerifyContext &context, const ChannelRules &r
     return "group sends and receives that follow each other, on all devices";
   case Repair::Change::InferEarly:
     return "leave sends and receives out, of a file or of a table: inferred(early) completes under every "
-           "channel "
-           "model";
+           "channel model";
   case Repair::Change::Deepen:
     return context.costs.hasChannelModel ? fmt::format("channel = eager({})", repair->depth) : "";
   case Repair::Change::None:
