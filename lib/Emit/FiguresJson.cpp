@@ -38,18 +38,18 @@ class Writer {
 public:
   explicit Writer(llvm::raw_ostream &stream) : json(stream, 2) {}
 
-  void write(llvm::ArrayRef<ScheduleFigures> schedules) {
+  void write(llvm::ArrayRef<TimedSchedule> schedules) {
     json.object([&] {
       json.attribute("version", 1);
       json.attributeArray("schedules", [&] {
-        for (const ScheduleFigures &schedule : schedules)
+        for (const TimedSchedule &schedule : schedules)
           json.object([&] { write(schedule); });
       });
     });
   }
 
 private:
-  void write(const ScheduleFigures &schedule) {
+  void write(const TimedSchedule &schedule) {
     json.attribute("name", schedule.program.name);
     json.attributeObject("parameters", [&] {
       for (const auto &[name, value] : schedule.parameters)
@@ -82,7 +82,7 @@ private:
       json.attribute(name, value);
   }
 
-  void figures(const ScheduleFigures &schedule, FigureArity arity, std::optional<uint32_t> index) {
+  void figures(const TimedSchedule &schedule, FigureArity arity, std::optional<uint32_t> index) {
     json.attributeObject("figures", [&] {
       for (const FigureInfo &info : allFigures()) {
         if (info.arity != arity)
@@ -97,7 +97,7 @@ private:
   }
 
   /// Those recognised by the order of the ops, then those that files state.
-  void closedForms(const ScheduleFigures &schedule) {
+  void closedForms(const TimedSchedule &schedule) {
     const ClosedForms &closed = schedule.figures.closed;
     auto known = [&](const char *figure, const char *formula, const std::optional<Rational> &value) {
       if (value)
@@ -139,7 +139,7 @@ private:
 
 } // namespace
 
-std::string figuresJson(llvm::ArrayRef<ScheduleFigures> schedules) {
+std::string figuresJson(llvm::ArrayRef<TimedSchedule> schedules) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   Writer(stream).write(schedules);

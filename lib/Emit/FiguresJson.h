@@ -4,20 +4,13 @@
 // throughput in `1/s` or `1/tick`, all else in `1`. A figure without a value is left out.
 #pragma once
 
-#include "Timeline/Figures.h"
+#include "Emit/TimedSchedule.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
 namespace sluice {
 
-struct ScheduleFigures {
-  const Program &program;
-  const CostModel &costs;
-  const Figures &figures;
-  std::vector<std::pair<std::string, std::string>> parameters; ///< In the order to print.
-};
-
 /// The whole document, ended by '\n'; the same bytes for the same input.
-std::string figuresJson(llvm::ArrayRef<ScheduleFigures> schedules);
+std::string figuresJson(llvm::ArrayRef<TimedSchedule> schedules);
 
 } // namespace sluice

@@ -9,7 +9,11 @@ static constexpr std::array<LookInfo, lookCount> looks = {
      {"▓", "=", 209, 0xe0703a, 0xf4b391, "backward_input"},
      {"░", "+", 78, 0x2fae84, 0x8fdac0, "backward_weight"},
      {"≈", "~", 176, 0xcc79a7, 0xe8bcd6, "recompute"},
-     {"▚", "&", 227, 0xe8dc3c, 0xf7f2b2, "overlap"}}};
+     {"▚", "&", 227, 0xe8dc3c, 0xf7f2b2, "overlap"},
+     {"◆", "U", 250, 0x8b95a1, 0xc4cbd3, "update"},
+     {"╍", "R", 244, 0xa9b1bb, 0xd6dbe1, "collective"},
+     {"·", ".", 109, 0x9bb7cf, 0xcfdde9, "transfer"},
+     {"↕", "O", 140, 0xa58fd0, 0xd3c7ea, "offload, reload"}}};
 
 const LookInfo &info(Look look) { return looks[static_cast<unsigned>(look)]; }
 
@@ -25,6 +29,21 @@ Look lookOf(const Op &op) {
     return Look::BackwardWeight;
   case OpKind::Recompute:
     return Look::Recompute;
+  case OpKind::Offload:
+  case OpKind::Reload:
+    return Look::Offload;
+  case OpKind::SendActivation:
+  case OpKind::RecvActivation:
+  case OpKind::SendGradient:
+  case OpKind::RecvGradient:
+    return Look::Transfer;
+  case OpKind::Update:
+    return Look::Update;
+  case OpKind::Reduce:
+  case OpKind::Unshard:
+  case OpKind::ReduceTied:
+  case OpKind::Norm:
+    return Look::Collective;
   default:
     return Look::Idle;
   }

@@ -11,8 +11,20 @@
 
 namespace sluice {
 
-enum class Look : uint8_t { Idle, Forward, Backward, BackwardInput, BackwardWeight, Recompute, Overlap };
-inline constexpr unsigned lookCount = 7;
+enum class Look : uint8_t {
+  Idle,
+  Forward,
+  Backward,
+  BackwardInput,
+  BackwardWeight,
+  Recompute,
+  Overlap,
+  Update,
+  Collective, ///< Reductions, tied weights, norms, unshards.
+  Transfer,   ///< Between devices.
+  Offload,    ///< Between a device and its host, both ways.
+};
+inline constexpr unsigned lookCount = 11;
 
 struct LookInfo {
   const char *glyph, *ascii; ///< Fills the run of an op on a terminal.

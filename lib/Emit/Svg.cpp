@@ -54,11 +54,11 @@ std::string line(Pixels x, Pixels y, llvm::StringRef kind, llvm::StringRef text)
 }
 
 /// Name and parameters, then the figures with their denominators.
-std::string caption(const SvgSchedule &schedule, Pixels top) {
+std::string caption(const TimedSchedule &schedule, Pixels top) {
   const Figures &figures = schedule.figures;
   std::string title = escaped(schedule.program.name);
   if (!schedule.parameters.empty())
-    title += fmt::format("  <tspan class=\"parameters\">{}</tspan>", escaped(schedule.parameters));
+    title += fmt::format("  <tspan class=\"parameters\">{}</tspan>", escaped(schedule.parameterText()));
   std::string out = line(margin, top + 16 * pixel, "name", title);
   std::string ratios = "makespan " + formatUnits(schedule.costs, figures.makespan);
   if (figures.idleFraction && figures.overheadRatio)
@@ -77,7 +77,7 @@ std::string caption(const SvgSchedule &schedule, Pixels top) {
   return out;
 }
 
-std::string note(const SvgSchedule &schedule, Pixels top) {
+std::string note(const TimedSchedule &schedule, Pixels top) {
   return schedule.costs.isDefault ? line(margin, top + 10 * pixel, "small",
                                          "no model in the file: forward, backward_input and backward_weight "
                                          "take 1 tick each, transfers none")
@@ -143,18 +143,18 @@ private:
 };
 
 /// Widths of the schedules' times: all on the scale of the longest, where they count alike.
-std::vector<Pixels> widthsOf(llvm::ArrayRef<SvgSchedule> schedules) {
+std::vector<Pixels> widthsOf(llvm::ArrayRef<TimedSchedule> schedules) {
   Pixels widest = 0;
   Rational longest = 0;
   bool comparable = true;
-  for (const SvgSchedule &schedule : schedules) {
+  for (const TimedSchedule &schedule : schedules) {
     widest = std::max(widest, SvgRows::naturalWidth(schedule));
     const Rational shown = SvgRows::shown(schedule);
     longest = std::max(longest, shown);
     comparable &= schedule.costs.ticks == schedules.front().costs.ticks && shown > Rational(0);
   }
   std::vector<Pixels> widths;
-  for (const SvgSchedule &schedule : schedules) {
+  for (const TimedSchedule &schedule : schedules) {
     auto share = comparable ? divide(SvgRows::shown(schedule), longest) : Rational(1);
     auto width = share ? multiply(*share, Rational(widest)) : std::nullopt;
     widths.push_back(width ? std::max<Pixels>(width->floor(), 40 * pixel) : widest);
@@ -164,8 +164,8 @@ std::vector<Pixels> widthsOf(llvm::ArrayRef<SvgSchedule> schedules) {
 
 } // namespace
 
-std::string svg(llvm::ArrayRef<SvgSchedule> schedules) {
-  const bool groups = llvm::any_of(schedules, [](const SvgSchedule &s) {
+std::string svg(llvm::ArrayRef<TimedSchedule> schedules) {
+  const bool groups = llvm::any_of(schedules, [](const TimedSchedule &s) {
     return s.part.maxRows > 0 &&
            std::min(s.part.deviceEnd, s.program.devices) - std::min(s.part.firstDevice, s.program.devices) >
                s.part.maxRows;

@@ -5,23 +5,14 @@
 // the same input gives the same bytes.
 #pragma once
 
-#include "Emit/Chart.h"
+#include "Emit/TimedSchedule.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
 namespace sluice {
 
-struct SvgSchedule {
-  const Program &program;
-  const CostModel &costs;
-  const Timeline &timeline;
-  const Figures &figures;
-  std::string parameters; ///< `P=4, M=8`
-  ChartOptions part;      ///< Of which from, to, firstDevice, deviceEnd and maxRows count.
-};
-
-/// The whole document, ended by '\n'. Several schedules stand below each other on one scale of time, if all
-/// count ticks or none does.
-std::string svg(llvm::ArrayRef<SvgSchedule> schedules);
+/// The whole document, ended by '\n'. Of TimedSchedule::part from, to, firstDevice, deviceEnd and maxRows
+/// count. Several schedules stand below each other on one scale of time, if all count ticks or none does.
+std::string svg(llvm::ArrayRef<TimedSchedule> schedules);
 
 } // namespace sluice

@@ -34,7 +34,7 @@ double decimalStep(double least, bool isWhole) {
   }
 }
 
-std::string opTitle(const SvgSchedule &schedule, OpId first, OpId end) {
+std::string opTitle(const TimedSchedule &schedule, OpId first, OpId end) {
   std::string ops;
   for (OpId op = first; op < end; ++op)
     ops += (op == first ? "" : " & ") + str(schedule.program.ops[op]);
@@ -81,11 +81,11 @@ std::string escaped(llvm::StringRef text) {
 }
 
 std::string classOf(Look look, unsigned shade) {
-  static constexpr char letters[] = {'_', 'f', 'b', 'i', 'w', 'r', 'o'};
+  static constexpr char letters[] = {'_', 'f', 'b', 'i', 'w', 'r', 'o', 'u', 'c', 't', 'h'};
   return fmt::format("{}{}", letters[static_cast<unsigned>(look)], shade);
 }
 
-SvgRows::SvgRows(const SvgSchedule &schedule, Pixels width)
+SvgRows::SvgRows(const TimedSchedule &schedule, Pixels width)
     : schedule(schedule), program(schedule.program),
       firstDevice(std::min(schedule.part.firstDevice, program.devices)),
       deviceEnd(std::min(schedule.part.deviceEnd, program.devices)), width(width) {
@@ -94,7 +94,7 @@ SvgRows::SvgRows(const SvgSchedule &schedule, Pixels width)
   to = std::max(std::clamp<int64_t>(schedule.part.to.value_or(makespan), from, makespan), from + 1);
 }
 
-Pixels SvgRows::naturalWidth(const SvgSchedule &schedule) {
+Pixels SvgRows::naturalWidth(const TimedSchedule &schedule) {
   // As wide as gives a mean op of the fullest row room for a label.
   const SvgRows rows(schedule, pixel);
   int64_t most = 1;
@@ -111,7 +111,7 @@ Pixels SvgRows::naturalWidth(const SvgSchedule &schedule) {
   return std::clamp<int64_t>(most > 10'000 ? 10'000 : most * 20, 760, 1680) * pixel;
 }
 
-Rational SvgRows::shown(const SvgSchedule &schedule) {
+Rational SvgRows::shown(const TimedSchedule &schedule) {
   const SvgRows rows(schedule, pixel);
   return inBaseUnits(schedule.costs, rows.to - rows.from).value_or(0);
 }

@@ -28,12 +28,12 @@ std::string classOf(Look look, unsigned shade);
 class SvgRows {
 public:
   /// `width`: of the time shown, which is the part that the schedule names.
-  SvgRows(const SvgSchedule &schedule, Pixels width);
+  SvgRows(const TimedSchedule &schedule, Pixels width);
 
   /// Width that lets the ops be told apart and labelled, within bounds.
-  static Pixels naturalWidth(const SvgSchedule &schedule);
+  static Pixels naturalWidth(const TimedSchedule &schedule);
   /// Time shown, in ticks or nanoseconds; 0 where it leaves 64 bits.
-  static Rational shown(const SvgSchedule &schedule);
+  static Rational shown(const TimedSchedule &schedule);
 
   Pixels height() const;
   /// The group of rows with its upper left corner at (left, top); the time starts at `left`.
@@ -75,7 +75,7 @@ private:
                   bool hasGap, SvgLooks &looks) const;
   std::string shareRow(uint32_t device, uint32_t end, Pixels left, Pixels top, SvgLooks &looks) const;
 
-  const SvgSchedule &schedule;
+  const TimedSchedule &schedule;
   const Program &program;
   uint32_t firstDevice, deviceEnd;
   int64_t from, to;

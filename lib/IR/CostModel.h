@@ -4,6 +4,7 @@
 #pragma once
 
 #include "IR/ChannelRules.h"
+#include "IR/Links.h"
 #include "IR/StageTable.h"
 #include "Support/Rational.h"
 #include "Support/Source.h"
@@ -33,6 +34,24 @@ struct ModelCosts {
   /// Transfer time of the output of s to s + 1, and of the input gradient of s to s - 1; 0 on one device
   /// and where there is no such neighbour.
   StageTable<int64_t> activationTransfer, gradientTransfer;
+  /// The routes of those transfers, into `routes`; noRoute where the transfer is 0 by being none. Empty: the
+  /// file declares no link.
+  StageTable<uint32_t> activationRoute, gradientRoute;
+  /// Per stage, in units: the update, which its device computes, and what collectives are under way for: the
+  /// reduction of its gradients, the gathering of its weights. Empty: 0.
+  std::vector<int64_t> update, reduce, unshard;
+  std::vector<int64_t> reduceTied; ///< Per weight of Program::ties. Empty: 0.
+  /// Moving a saved activation to host memory and back. Empty: 0.
+  StageTable<int64_t> offload, reload;
+  std::vector<LinkKind> links;
+  std::vector<Route> routes;
+  /// Of device d: 2d to its host, 2d + 1 back. Empty: no `host` block.
+  std::vector<Route> hostRoutes;
+  uint32_t laneCount = 0; ///< Lanes that some route shares.
+  /// `transfers = blocking`: a transfer occupies both of its devices for the same interval.
+  bool transfersBlock = false;
+  /// `collectives = overlapped`: a reduction holds up only what needs its result.
+  bool collectivesOverlap = false;
 
   /// Bytes. `boundary` is the output of a stage for a microbatch; its gradient has the same size.
   StageTable<int64_t> activation, keptInput, pending, boundary;
@@ -40,6 +59,7 @@ struct ModelCosts {
   std::vector<StageTable<int64_t>> skipBoundary; // one column
   /// Transfer times over each skip edge of Program::skips: column 0 its activation, column 1 its gradient.
   std::vector<StageTable<int64_t>> skipTransfer;
+  std::vector<StageTable<uint32_t>> skipRoute;                        ///< As skipTransfer, into `routes`.
   std::vector<int64_t> weights, gradients, optimizerState, workspace; ///< Per stage.
   std::vector<bool> randomStage, batchNormStage;                      ///< Per stage; empty: none.
   /// Settings the file leaves out and which therefore count 0 (`activation`, `weights`).

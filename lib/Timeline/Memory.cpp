@@ -46,6 +46,12 @@ std::optional<MemoryFigures> memoryFigures(const Program &program, const Program
   return figures;
 }
 
+std::vector<MemoryPoint> memoryCurve(const Program &program, const ProgramIndex &index,
+                                     const CostModel &costs, const Timeline &timeline, uint32_t device,
+                                     const Versions *versions) {
+  return MemoryWalk(program, index, costs, timeline, versions).curveOf(device);
+}
+
 std::vector<MemoryExcess> memoryExcesses(const Program &program, const ProgramIndex &index,
                                          const CostModel &costs, const Timeline &timeline,
                                          Diagnostics &diagnostics, const Versions *versions) {

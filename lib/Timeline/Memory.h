@@ -48,6 +48,14 @@ struct DeviceMemory {
   std::vector<LiveItem> livePeak; ///< What adds up to peakBytes, largest first; items of 0 bytes left out.
 };
 
+/// What a device holds from `time` on.
+struct MemoryPoint {
+  int64_t time = 0; ///< In CostModel::unit.
+  int64_t bytes = 0;
+  uint32_t activations = 0; ///< Pairs of stage and microbatch saved or half done.
+  friend bool operator==(const MemoryPoint &, const MemoryPoint &) = default;
+};
+
 /// The first moment at which a device holds more than its limit.
 struct MemoryExcess {
   uint32_t device = 0;
@@ -70,6 +78,12 @@ struct MemoryFigures {
 std::optional<MemoryFigures> memoryFigures(const Program &program, const ProgramIndex &index,
                                            const CostModel &costs, const Timeline &timeline,
                                            Diagnostics &diagnostics, const Versions *versions = nullptr);
+
+/// What `device` holds over time: a point wherever bytes or activations change, the first at time 0, of one
+/// moment the last. Its most bytes are DeviceMemory::peakBytes, unless they are held for no time.
+std::vector<MemoryPoint> memoryCurve(const Program &program, const ProgramIndex &index,
+                                     const CostModel &costs, const Timeline &timeline, uint32_t device,
+                                     const Versions *versions = nullptr);
 
 /// The devices that hold more than CostModel::memoryLimit allows, ascending; none where it is not given.
 /// Bytes beyond 64 bits are finding 106, and nothing is returned.

@@ -41,6 +41,14 @@ DeviceMemory MemoryWalk::peaksOf(uint32_t device, int64_t most) {
   return peaks;
 }
 
+std::vector<MemoryPoint> MemoryWalk::curveOf(uint32_t device) {
+  std::vector<MemoryPoint> points;
+  curve = &points;
+  peaksOf(device);
+  curve = nullptr;
+  return points;
+}
+
 std::vector<LiveItem> MemoryWalk::liveAt(uint32_t device, uint64_t asked) {
   listedMoment = asked;
   begin(device);
@@ -277,6 +285,8 @@ void MemoryWalk::walk(uint32_t device) {
     if (versions)
       for (OpId op = first; op != end; ++op)
         keepVersions(op);
+    if (curve)
+      extendCurve({stop, total, activations});
     first = end;
     if (listedMoment != 0 && moment >= listedMoment)
       return;
@@ -329,6 +339,15 @@ void MemoryWalk::measure(int64_t time, OpId op) {
   }
   if (moment == listedMoment)
     peaks.livePeak = items();
+  if (curve)
+    extendCurve({time, total, activations});
+}
+
+void MemoryWalk::extendCurve(const MemoryPoint &now) {
+  if (!curve->empty() && curve->back().time == now.time)
+    curve->pop_back();
+  if (curve->empty() || curve->back().bytes != now.bytes || curve->back().activations != now.activations)
+    curve->push_back(now);
 }
 
 std::vector<LiveItem> MemoryWalk::items() {

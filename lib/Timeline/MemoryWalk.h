@@ -23,6 +23,7 @@ public:
   std::vector<LiveItem> liveAtPeak(uint32_t device) { return liveAt(device, peakMoment); }
   /// The same where the limit was first exceeded, which it must have been, and the op that ran.
   std::vector<LiveItem> liveAtExcess(uint32_t device) { return liveAt(device, excessMoment); }
+  std::vector<MemoryPoint> curveOf(uint32_t device);
   OpId opAtExcess() const { return excessOp; }
   /// After peaksOf: raises `inFlight` of the device's stages to what it has seen.
   void raiseInFlight(std::vector<uint32_t> &inFlight) const;
@@ -66,6 +67,7 @@ private:
   void take(LiveKind kind, uint32_t stage, int64_t bytes);
   void release(LiveKind kind, uint32_t stage, int64_t bytes);
   void measure(int64_t time, OpId op);
+  void extendCurve(const MemoryPoint &now);
   void addStatics(uint32_t device);
   void keepVersions(OpId id);
   void beginStatics(const Op &op);
@@ -112,7 +114,8 @@ private:
   DeviceMemory peaks;
   uint64_t moment = 0, peakMoment = 0, listedMoment = 0; // measurements of this walk, from 1
   int64_t limit = std::numeric_limits<int64_t>::max();
-  uint64_t excessMoment = 0; // the first above the limit
+  std::vector<MemoryPoint> *curve = nullptr; // where it is asked for
+  uint64_t excessMoment = 0;                 // the first above the limit
   OpId excessOp = noOp;
   bool overflowed = false;
 };

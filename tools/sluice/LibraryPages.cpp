@@ -82,8 +82,8 @@ std::string libraryPage(const LibraryEntry &entry) {
 
 std::string libraryPicture(const LibraryEntry &entry) {
   const Instance &instance = entry.instance;
-  return svg({{instance.program, instance.costs, *instance.timeline, *instance.figures,
-               instance.parameterText(), ChartOptions{}}});
+  return svg({{instance.program, *instance.index, instance.costs, *instance.timeline, *instance.figures,
+               instance.parameters}});
 }
 
 std::string libraryIndex(llvm::ArrayRef<const LibraryEntry *> entries) {

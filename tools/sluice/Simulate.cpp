@@ -77,6 +77,45 @@ static std::string equivalenceLine(const Equivalence &verdict) {
                      holds ? "; check --equivalence says what that leaves out" : ": " + verdict.reason);
 }
 
+/// What the terminal and text files show of several schedules: one below the other.
+static std::string textOf(llvm::ArrayRef<TimedSchedule> schedules) {
+  std::string text;
+  for (const TimedSchedule &schedule : schedules) {
+    const std::string parameters = schedule.parameterText();
+    text += text.empty() ? "" : "\n";
+    text += schedule.program.name + (parameters.empty() ? "" : " at " + parameters) + "\n\n";
+    text += chart(schedule.program, schedule.costs, schedule.timeline, schedule.figures, schedule.part);
+    text += schedule.equivalence;
+  }
+  return text;
+}
+
+struct OutputFormat {
+  llvm::StringRef name; ///< Also the suffix of files.
+  std::string (*write)(llvm::ArrayRef<TimedSchedule>);
+};
+static constexpr OutputFormat outputs[] = {
+    {"text", textOf},
+    {"svg", svg},
+    {"json", figuresJson},
+};
+
+static const OutputFormat *outputNamed(llvm::StringRef name) {
+  const OutputFormat *found =
+      llvm::find_if(outputs, [&](const OutputFormat &candidate) { return candidate.name == name; });
+  return found == std::end(outputs) ? nullptr : found;
+}
+
+static ExitCode shownPart(const Session &session, const Instance &instance, ChartOptions &part) {
+  part.width = width.getNumOccurrences() > 0 ? std::max(40u, width.getValue()) : terminalWidth();
+  part.color = output.empty() && stdoutHasColors();
+  part.ascii = ascii;
+  part.sources = &session.sources;
+  if (instance.program.devices > 32)
+    part.maxRows = 32;
+  return chartOptions(instance, part);
+}
+
 ExitCode runSimulate() {
   if (path.empty())
     return usageError("name a file to simulate");
@@ -85,13 +124,13 @@ ExitCode runSimulate() {
     kind = llvm::sys::path::extension(output).ltrim('.').str(); // none: text
   if (kind.empty() || kind == "txt")
     kind = "text";
-  if (kind != "text" && kind != "svg" && kind != "json")
+  const OutputFormat *chosen = outputNamed(kind);
+  if (!chosen)
     return usageError("the format " + kind + " is not supported yet: text, svg or json");
   Session session;
   if (ExitCode code = session.openSingle(path); code != Clean)
     return code;
 
-  std::string text;
   std::vector<Instance> instances;
   std::vector<Equivalence> equivalences; // of each instance
   session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures,
@@ -99,39 +138,17 @@ ExitCode runSimulate() {
                             equivalences.push_back(equivalenceOf(instance, session.diagnostics));
                             instances.push_back(std::move(instance));
                           });
-  std::vector<ScheduleFigures> figures;
-  std::vector<SvgSchedule> pictures;
-  for (const Instance &instance : instances) {
+  std::vector<TimedSchedule> schedules;
+  for (const auto &[instance, equivalence] : llvm::zip_equal(instances, equivalences)) {
     if (!instance.figures)
       continue;
-    if (kind == "json") {
-      figures.push_back({instance.timed(), instance.costs, *instance.figures, instance.parameters});
-      continue;
-    }
-    ChartOptions options;
-    options.width = width.getNumOccurrences() > 0 ? std::max(40u, width.getValue()) : terminalWidth();
-    options.color = output.empty() && stdoutHasColors();
-    options.ascii = ascii;
-    options.sources = &session.sources;
-    if (instance.program.devices > 32)
-      options.maxRows = 32;
-    if (ExitCode code = chartOptions(instance, options); code != Clean)
+    ChartOptions part;
+    if (ExitCode code = shownPart(session, instance, part); code != Clean)
       return code;
-    std::string parameters = instance.parameterText();
-    if (kind == "svg") {
-      pictures.push_back(
-          {instance.timed(), instance.costs, *instance.timeline, *instance.figures, parameters, options});
-      continue;
-    }
-    text += text.empty() ? "" : "\n";
-    text += instance.name + (parameters.empty() ? "" : " at " + parameters) + "\n\n";
-    text += chart(instance.timed(), instance.costs, *instance.timeline, *instance.figures, options);
-    text += equivalenceLine(equivalences[&instance - instances.data()]);
+    schedules.push_back({instance.timed(), instance.timedIndex(), instance.costs, *instance.timeline,
+                         *instance.figures, instance.parameters, part, equivalenceLine(equivalence)});
   }
-  if (kind == "json" && !figures.empty())
-    text = figuresJson(figures);
-  if (!pictures.empty())
-    text = svg(pictures);
+  const std::string text = schedules.empty() ? "" : chosen->write(schedules);
   ExitCode code = session.finish();
   if (text.empty())
     return code; // findings stand in the way
