@@ -133,7 +133,8 @@ static void look(const Instance &instance, const SourceManager &sources) {
   if (!instance.figures)
     return;
   chart(instance.program, instance.costs, *instance.timeline, *instance.figures);
-  figuresJson({{instance.program, instance.costs, *instance.figures, instance.parameters}});
+  figuresJson({{instance.timed(), instance.timedIndex(), instance.costs, *instance.timeline,
+                *instance.figures, instance.parameters}});
   for (const DeviceTimes &times : instance.figures->times)
     demand(times.fill + times.drain + times.stallTransfer + times.imbalance + times.stallUpstream +
                    times.busy ==

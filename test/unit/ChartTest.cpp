@@ -19,7 +19,9 @@ struct Shown : Simulated {
   std::string text(const ChartOptions &options = {}) const {
     return chart(program, costs, timeline, figures, options);
   }
-  std::string json() const { return figuresJson({{program, costs, figures, {{"P", "4"}, {"q", "1/2"}}}}); }
+  std::string json() const {
+    return figuresJson({{program, index, costs, timeline, figures, {{"P", "4"}, {"q", "1/2"}}}});
+  }
 };
 
 CostModel milliseconds(uint32_t stages, int64_t forward, int64_t input, int64_t weight) {
