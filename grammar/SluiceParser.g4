@@ -35,7 +35,9 @@ queue    : QUEUE name LBRACE setting* RBRACE;
 
 setting
   : name parameters? ASSIGN settingValue SEMICOLON                    # valueSetting
-  | name parameters? LBRACE setting* RBRACE                           # blockSetting
+  | name (parameters? (WHEN expr)? | name parameters? (WHEN expr)?)
+    LBRACE setting* RBRACE                                            # blockSetting
+  | name FROM STRING SEMICOLON                                        # fromSetting
   | EDGE expr ARROW expr (LBRACE setting* RBRACE | SEMICOLON)         # edgeSetting
   | TIED name ON expr (COMMA expr)* SEMICOLON                         # tiedSetting
   | name ON expr (COMMA expr)* SEMICOLON                              # onSetting
@@ -46,7 +48,6 @@ settingValue
   : range              # rangeValue
   | name OVER name     # overValue
   | name name          # wordsValue
-  | FROM STRING        # fromValue
   | expr               # exprValue
   ;
 

@@ -1,6 +1,7 @@
 #include "Driver/FileLoader.h"
 
 #include "Driver/CsvFile.h"
+#include "Formats/ProfileJson.h"
 #include "Std/LibraryText.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -81,6 +82,11 @@ FileLoader::Result FileLoader::read(llvm::StringRef path, llvm::StringRef from) 
   llvm::sys::path::remove_dots(resolved, /*remove_dot_dot=*/true);
   // Standard input is no file beside another.
   return open(resolved == "-" ? "./-" : resolved.str().str());
+}
+
+std::shared_ptr<const Profile> FileLoader::profile(Span text, llvm::StringRef path, Span named,
+                                                   Diagnostics &diagnostics) {
+  return readProfile(sources, text, path, named, diagnostics);
 }
 
 std::vector<std::string> FileLoader::known() const {

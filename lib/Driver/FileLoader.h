@@ -24,6 +24,8 @@ public:
   /// The format of a text that openSchedule or addSchedule gave; null for schedule files.
   const Format *formatOf(Span text) const;
   Result read(llvm::StringRef path, llvm::StringRef from) override;
+  std::shared_ptr<const Profile> profile(Span text, llvm::StringRef path, Span named,
+                                         Diagnostics &diagnostics) override;
   std::vector<std::string> known() const override;
 
   /// Every file read from disk so far, as it was named; for dependency files.

@@ -5,6 +5,10 @@
 #include "IR/CostModel.h"
 #include "Sema/Evaluate.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <array>
+
 namespace sluice {
 
 class CostEvaluator {
@@ -61,6 +65,7 @@ private:
   void checkOverlapSums();
   /// The largest unit that divides every time, so that times stay small.
   void chooseUnit();
+  bool hasFairLane() const;
 
   // CostSizes.cpp
   std::vector<int64_t> bytesOf(const Rationals &sizes, const CheckedSetting &of);
@@ -69,11 +74,49 @@ private:
   void evaluateSkips();
 
   // CostTransfers.cpp
-  struct Link {
+  struct Moving {
     Rational latency, timePerByte; ///< Nanoseconds or ticks; 1 / bandwidth.
   };
-  std::optional<Link> link(uint32_t from, uint32_t to);
+  struct Way {
+    Moving moving;
+    uint32_t route = noRoute; ///< noRoute: no link takes the pair.
+  };
+  struct Trip {
+    Rational time;
+    uint32_t route = noRoute;
+  };
+  bool isComputed(uint32_t setting) const;
+  /// Of a link, host or collective whose parameters are set.
+  std::optional<Moving> moving(const CheckedLink &link);
+  /// Latency and size ÷ bandwidth; 106 at `span` if that leaves 64 bits.
+  std::optional<Rational> timeToMove(const Moving &moving, int64_t bytes, Span span,
+                                     llvm::function_ref<std::string()> what);
+  uint32_t addLinkKind(const CheckedLink &link);
+  std::optional<uint32_t> laneOf(uint32_t link, uint32_t from, uint32_t to);
+  const Way *wayOf(uint32_t from, uint32_t to);
+  void noWay(uint32_t from, uint32_t to, const Op &op);
+  /// Of what `op` makes; none on one device.
+  Trip trip(uint32_t from, uint32_t to, const Op &op, int64_t bytes);
   void evaluateTransfers();
+  void evaluateChainTransfers();
+  void evaluateSkipTransfers();
+
+  // CostCollectives.cpp
+  void evaluateUpdates();
+  /// Of a collective of several members; 0 without a `collective` block.
+  Rational timeTogether(uint64_t members, int64_t bytes);
+  uint64_t replicas() const { return static_cast<uint64_t>(costs.replicas.value_or(1)); }
+  void evaluateReductions();
+  void evaluateGathers();
+  void checkBlocking();
+
+  // CostHost.cpp
+  void evaluateHost();
+
+  // CostProfile.cpp
+  Rationals measuredTable(const CheckedSetting &of);
+  void checkMeasured();
+  void checkMeasured(const CheckedSetting &of, size_t op);
 
   // CostTraining.cpp
   std::optional<int64_t> count(const char *name);
@@ -94,6 +137,12 @@ private:
   bool hasOverlaps = false;
   Span firstTick, firstTime;
   Rationals forward, recompute, backward, backwardInput, backwardWeight, activationTransfer, gradientTransfer;
+  Rationals offload, reload;
+  std::vector<Rational> update, reduce, unshard, reduceTied; // empty: nothing gives a time
+  std::vector<Rational> routeLatency, hostLatency;           // of costs.routes and costs.hostRoutes
+  std::map<std::pair<uint32_t, uint32_t>, Way> ways;
+  std::map<std::array<int64_t, 3>, uint32_t> lanes;
+  std::map<uint64_t, Moving> together; // collectives by their members
   std::vector<Rationals> skipTransfer; // see CostModel
   std::map<std::pair<uint32_t, uint32_t>, Rational> overlapped;
 };

@@ -1,6 +1,8 @@
 // Durations of ops, and the unit that all times are whole multiples of.
 #include "Elaborate/CostEvaluator.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 #include <numeric>
 
@@ -64,10 +66,14 @@ void CostEvaluator::evaluateTimes() {
   else if (!whole && isUsed(OpKind::Backward))
     missing("backward", "backward");
   evaluateOverlaps();
+  checkMeasured();
 }
 
 void CostEvaluator::checkWhole() {
-  if (setting(file.model, "fused"))
+  // What was measured is as it was measured.
+  auto isMeasured = [&](const char *name) { return setting(file.model, name)->isMeasured; };
+  if (setting(file.model, "fused") || isMeasured("backward") || isMeasured("backward_input") ||
+      isMeasured("backward_weight"))
     return;
   for (uint32_t m = 0; m < program.microbatches; ++m)
     for (uint32_t s = 0; s < program.stages; ++s) {
@@ -133,6 +139,17 @@ void CostEvaluator::checkOverlapSums() {
   }
 }
 
+/// Transfers that share a lane fairly progress in parts of the unit; so many leave none over for up to ten at
+/// once.
+static constexpr int fairParts = 2520;
+
+bool CostEvaluator::hasFairLane() const {
+  auto isFair = [&](const Route &route) {
+    return route.lane != noLane && costs.links[route.link].sharing == Sharing::Fair;
+  };
+  return llvm::any_of(costs.routes, isFair) || llvm::any_of(costs.hostRoutes, isFair);
+}
+
 void CostEvaluator::chooseUnit() {
   costs.ticks = !firstTime.isValid();
   costs.displayUnit = costs.ticks ? "" : file.timeUnit.empty() ? "ns" : file.timeUnit;
@@ -145,17 +162,19 @@ void CostEvaluator::chooseUnit() {
     denominator = denominator / std::gcd(static_cast<int64_t>(denominator), time.den) * time.den;
     fits = denominator <= INT64_MAX;
   };
-  const Rationals *all[] = {&forward,        &recompute,          &backward,        &backwardInput,
-                            &backwardWeight, &activationTransfer, &gradientTransfer};
-  for (const Rationals *times : all)
-    for (const Rational &time : times->all())
-      include(time);
+  const Rationals *tables[] = {&forward,          &recompute,      &backward,
+                               &backwardInput,    &backwardWeight, &activationTransfer,
+                               &gradientTransfer, &offload,        &reload};
+  for (const Rationals *times : tables)
+    llvm::for_each(times->all(), include);
   for (const Rationals &times : skipTransfer)
-    for (const Rational &time : times.all())
-      include(time);
+    llvm::for_each(times.all(), include);
   for (const auto &[stages, time] : overlapped)
     include(time);
-  auto unit = Rational::make(numerator == 0 ? 1 : numerator, denominator);
+  for (const auto *times : {&update, &reduce, &unshard, &reduceTied, &routeLatency, &hostLatency})
+    llvm::for_each(*times, include);
+  auto unit =
+      Rational::make(numerator == 0 ? 1 : numerator, hasFairLane() ? denominator * fairParts : denominator);
   auto convert = [&](const Rational &time) -> int64_t {
     auto count = unit ? divide(time, *unit) : std::nullopt;
     fits = fits && count && count->isInteger();
@@ -174,6 +193,19 @@ void CostEvaluator::chooseUnit() {
       costs.skipTransfer.push_back(times.mapped(convert));
     for (const auto &[stages, time] : overlapped)
       costs.overlapped[stages] = convert(time);
+    costs.offload = offload.mapped(convert);
+    costs.reload = reload.mapped(convert);
+    auto convertAll = [&](const std::vector<Rational> &times, std::vector<int64_t> &counts) {
+      llvm::transform(times, std::back_inserter(counts), convert);
+    };
+    convertAll(update, costs.update);
+    convertAll(reduce, costs.reduce);
+    convertAll(unshard, costs.unshard);
+    convertAll(reduceTied, costs.reduceTied);
+    for (size_t i = 0; i < routeLatency.size(); ++i)
+      costs.routes[i].latency = convert(routeLatency[i]);
+    for (size_t i = 0; i < hostLatency.size(); ++i)
+      costs.hostRoutes[i].latency = convert(hostLatency[i]);
   }
   if (fits && unit)
     return;

@@ -11,18 +11,22 @@ std::optional<CostModel> CostEvaluator::run() {
     used |= 1u << static_cast<unsigned>(op.kind);
     hasOverlaps |= op.has(OverlapFirst);
   }
+  if (file.splits != noSlot)
+    evaluator.set(file.splits, static_cast<int64_t>(program.sequenceSplits));
   if (!evaluateTraining())
     return std::nullopt;
   if (file.model) {
+    if (const CheckedSetting *profile = setting(file.model, "cost"))
+      costs.declaredAt["cost"] = profile->span;
     checkLayers();
     if (!failed)
       evaluateTimes();
-    if (!failed)
-      evaluateSizes();
-    if (!failed)
-      evaluateTransfers();
-    if (!failed)
-      chooseUnit();
+    for (auto step :
+         {&CostEvaluator::evaluateSizes, &CostEvaluator::evaluateTransfers, &CostEvaluator::evaluateUpdates,
+          &CostEvaluator::evaluateReductions, &CostEvaluator::evaluateGathers, &CostEvaluator::evaluateHost,
+          &CostEvaluator::chooseUnit})
+      if (!failed)
+        (this->*step)();
     if (!failed && hasOverlaps)
       checkOverlapSums();
   } else {
@@ -30,6 +34,7 @@ std::optional<CostModel> CostEvaluator::run() {
   }
   evaluateCluster();
   costs.communication = program.isExplicit ? "explicit" : schedule.communication;
+  checkBlocking();
   if (failed)
     return std::nullopt;
   return std::move(costs);
@@ -93,6 +98,8 @@ CostEvaluator::Rationals CostEvaluator::table(const CheckedSetting &of, Dimensio
   bool perMicrobatch = of.parameters.size() > 1;
   if (perMicrobatch && of.value != noNode)
     perMicrobatch = reads(file.code, of.value, of.parameters[1]);
+  if (perMicrobatch && of.isMeasured)
+    return measuredTable(of);
   Rationals result;
   std::vector<Rational> row(program.stages);
   checkListLength(of, program.stages, "stages");
@@ -168,6 +175,8 @@ void CostEvaluator::evaluateChannels() {
   if (auto key = channelKeyNamed(wordOf("channel_key")))
     costs.channels.key = *key;
   costs.channels.deviceService |= wordOf("service") == "device";
+  costs.transfersBlock = wordOf("transfers") == "blocking";
+  costs.collectivesOverlap = wordOf("collectives") == "overlapped";
   costs.saysGroups = !wordOf("groups").empty();
   costs.channels.atomicGroups = wordOf("groups") == "atomic";
   costs.saysProgress = !wordOf("progress").empty();

@@ -16,6 +16,12 @@ struct FileReader {
     std::string error;
   };
   virtual Result read(llvm::StringRef path, llvm::StringRef from) = 0;
+  /// The measured times in a text that `read` gave for `path`, as `named` asks. Null after findings 117, or
+  /// where there are no files.
+  virtual std::shared_ptr<const Profile> profile(Span, llvm::StringRef /*path*/, Span /*named*/,
+                                                 Diagnostics &) {
+    return nullptr;
+  }
   /// Paths that `import` could have meant, for suggestions.
   virtual std::vector<std::string> known() const = 0;
 };

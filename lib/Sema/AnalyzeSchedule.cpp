@@ -185,6 +185,7 @@ void Analyzer::scheduleSetting(const ast::Setting &setting) {
   }
   if (setting.name.text != "communication" || checked.words.empty())
     return;
+  current->communicationSpan = setting.span;
   if (checked.words[0] == "explicit")
     current->isExplicit = true;
   else if (checked.words.size() == 2 && (checked.words[1] == "early" || checked.words[1] == "just_in_time"))

@@ -16,8 +16,7 @@ static llvm::StringRef blockName(ast::Block::Kind kind) {
 
 /// The settings of an inner block lie beside those of the outer one, behind its name.
 static std::string keyOf(llvm::StringRef blockName, const Setting &setting) {
-  const bool isInner = blockName == "link" || blockName == "layer";
-  return (isInner ? blockName.str() + "." : "") + setting.name.text;
+  return (blockName == "layer" ? "layer." : "") + setting.name.text;
 }
 
 void Analyzer::declareBlock(const ast::Block &block) {
@@ -28,8 +27,10 @@ void Analyzer::declareBlock(const ast::Block &block) {
     checked.name = block.name->text;
   for (const Setting &setting : block.settings)
     declareSetting(checked, kind, setting);
-  if (block.kind == ast::Block::Kind::Model)
+  if (block.kind == ast::Block::Kind::Model) {
     declareLayerSums(checked);
+    declareMeasured(checked);
+  }
   if (block.kind == ast::Block::Kind::Queue) {
     declare(*checked.name,
             {Entry::Kind::Queue, static_cast<uint32_t>(result.queues.size()), block.name->span});
@@ -44,15 +45,22 @@ void Analyzer::declareBlock(const ast::Block &block) {
   place = std::move(checked);
 }
 
-void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, const Setting &setting) {
+/// Null after 102.
+const SettingInfo *Analyzer::settingOf(llvm::StringRef blockName, const Setting &setting) {
   const SettingInfo *info = findSetting(blockName, setting.name.text);
-  if (!info) {
-    std::vector<llvm::StringRef> names = settingNames(blockName);
-    llvm::StringRef near = nearest(setting.name.text, names);
-    diagnostics.report(Rule::UnknownName, setting.name.span, {{"name", setting.name.text}}).fix.message =
-        near.empty() ? fmt::format("{} has {}", blockName.str(), llvm::join(names, ", ")) : near.str() + "?";
+  if (info)
+    return info;
+  std::vector<llvm::StringRef> names = settingNames(blockName);
+  llvm::StringRef near = nearest(setting.name.text, names);
+  diagnostics.report(Rule::UnknownName, setting.name.span, {{"name", setting.name.text}}).fix.message =
+      near.empty() ? fmt::format("{} has {}", blockName.str(), llvm::join(names, ", ")) : near.str() + "?";
+  return nullptr;
+}
+
+void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, const Setting &setting) {
+  const SettingInfo *info = settingOf(blockName, setting);
+  if (!info)
     return;
-  }
   if (!info->isSupported)
     return notYet(setting.name.span, fmt::format("`{}` in a {}", setting.name.text, blockName.str()));
   if (info->type == SettingType::Tied && setting.form == Setting::Form::Tied) {
@@ -63,8 +71,9 @@ void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, co
     block.tied.push_back({setting.words[0], {}, setting.span});
     return;
   }
-  if (info->type == SettingType::Edge && setting.form == Setting::Form::Edge)
-    return; // there may be several
+  if ((info->type == SettingType::Edge && setting.form == Setting::Form::Edge) ||
+      info->type == SettingType::LinkBlock)
+    return; // there may be several, and none is a value
   std::string key = keyOf(blockName, setting);
   auto [found, isNew] = block.settings.try_emplace(key, static_cast<uint32_t>(result.settings.size()));
   if (!isNew)
@@ -74,15 +83,9 @@ void Analyzer::declareSetting(CheckedBlock &block, llvm::StringRef blockName, co
   checked.span = setting.span;
   result.settings.push_back(std::move(checked));
   if (info->type == SettingType::LayerBlock)
-    return declareLayers(block, setting);
-  if (info->type != SettingType::LinkBlock)
-    return;
-  if (!setting.parameters.empty() && setting.parameters.size() != 2)
-    diagnostics.report(
-        Rule::WrongArguments, setting.name.span,
-        {{"what", fmt::format("link takes 2 devices or none, found {}", setting.parameters.size())}});
-  for (const Setting &inner : setting.settings)
-    declareSetting(block, "link", inner);
+    declareLayers(block, setting);
+  else if (info->type == SettingType::Profile)
+    declareProfile(setting);
 }
 
 void Analyzer::duplicate(const ast::Identifier &name, Span first) {
@@ -117,8 +120,10 @@ void Analyzer::fillBlock(const ast::Block &block) {
     }
     for (const Setting &setting : block.settings)
       fillSetting(*checked, blockName(block.kind), setting);
-    if (block.kind == ast::Block::Kind::Model)
+    if (block.kind == ast::Block::Kind::Model) {
       fillLayerSums(*checked);
+      fillMeasured(*checked);
+    }
   });
 }
 
@@ -128,6 +133,8 @@ void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const
     return edge(block, setting);
   if (info && info->type == SettingType::Tied && setting.form == Setting::Form::Tied)
     return tied(block, setting);
+  if (info && info->type == SettingType::LinkBlock)
+    return link(block, setting);
   std::string key = keyOf(blockName, setting);
   auto found = block.settings.find(key);
   if (!info || !info->isSupported || found == block.settings.end())
@@ -140,16 +147,6 @@ void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const
     return holds;
   };
   switch (info->type) {
-  case SettingType::LinkBlock:
-    if (!expectForm(setting.form == Setting::Form::Block, "link { ... }"))
-      return;
-    inScope([&] {
-      for (const ast::Identifier &parameter : setting.parameters)
-        block.linkParameters.push_back(declareSlot(parameter, Hiding::Allowed));
-      for (const Setting &inner : setting.settings)
-        fillSetting(block, "link", inner);
-    });
-    return;
   case SettingType::LayerBlock:
     if (expectForm(setting.form == Setting::Form::Block, "layer(l) { ... }"))
       fillLayers(block, setting);
@@ -176,6 +173,8 @@ void Analyzer::fillSetting(CheckedBlock &block, llvm::StringRef blockName, const
     return;
   case SettingType::Word:
     return word(result.settings[index], *info, setting);
+  case SettingType::Profile:
+    return; // read where it was declared
   default:
     break;
   }
@@ -189,12 +188,9 @@ void Analyzer::edge(CheckedBlock &model, const Setting &setting) {
   checked.from = expr(*setting.operands[0]);
   checked.to = expr(*setting.operands[1]);
   for (const Setting &inner : setting.settings) {
-    const SettingInfo *info = findSetting("edge", inner.name.text);
+    const SettingInfo *info = settingOf("edge", inner);
     if (!info) {
-      std::vector<llvm::StringRef> names = settingNames("edge");
-      llvm::StringRef near = nearest(inner.name.text, names);
-      diagnostics.report(Rule::UnknownName, inner.name.span, {{"name", inner.name.text}}).fix.message =
-          near.empty() ? fmt::format("edge has {}", llvm::join(names, ", ")) : near.str() + "?";
+      continue;
     } else if (info->type == SettingType::Flag) {
       checked.hasGradient = false;
     } else if (checked.boundary != ~0u) {
@@ -297,11 +293,7 @@ void Analyzer::word(CheckedSetting &checked, const SettingInfo &info, const Sett
       checked.operands = {expr(*setting.value->children[0])};
     return;
   }
-  if (llvm::is_contained(info.laterWords, llvm::StringRef(words)) && !words.empty())
-    return notYet(setting.span, fmt::format("`{} = {}`", setting.name.text, words));
-  std::vector<llvm::StringRef> all(info.words.begin(), info.words.end());
-  all.insert(all.end(), info.laterWords.begin(), info.laterWords.end());
-  llvm::erase(all, "");
+  llvm::ArrayRef<llvm::StringRef> all = info.words;
   Span span = setting.value ? setting.value->span : setting.span;
   llvm::StringRef near = nearest(words, all);
   diagnostics.report(Rule::UnknownName, span, {{"name", words.empty() ? "this" : words}}).fix.message =

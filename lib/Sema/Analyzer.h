@@ -71,9 +71,22 @@ private:
   void fillBlock(const ast::Block &block);
   void declareSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
   void fillSetting(CheckedBlock &block, llvm::StringRef blockName, const ast::Setting &setting);
+  const SettingInfo *settingOf(llvm::StringRef blockName, const ast::Setting &setting);
   void duplicate(const ast::Identifier &name, Span first);
   void edge(CheckedBlock &model, const ast::Setting &setting);
   void tied(CheckedBlock &model, const ast::Setting &setting);
+
+  // AnalyzeLinks.cpp
+  void link(CheckedBlock &cluster, const ast::Setting &setting);
+  bool linkIsReached(const CheckedBlock &cluster, const ast::Setting &setting);
+  void linkSetting(CheckedLink &link, const ast::Setting &block, const ast::Setting &setting);
+  void nameLinks(CheckedBlock &cluster);
+  NodeId linkCondition(const ast::Setting &setting);
+
+  // AnalyzeProfile.cpp
+  void declareProfile(const ast::Setting &setting);
+  void declareMeasured(CheckedBlock &model);
+  void fillMeasured(CheckedBlock &model);
 
   // AnalyzeLayers.cpp
   void declareLayers(CheckedBlock &model, const ast::Setting &layer);
@@ -121,6 +134,7 @@ private:
   bool inOverlap = false, inGroup = false, inTimetable = false;
   SlotId layer = noSlot, layerMicrobatch = noSlot; ///< Inside a `layer` block: its parameters.
   std::string fileName;
+  Span profileSpan; ///< The `cost from` line.
   CheckedSchedule *current = nullptr;
   std::map<std::string, Span> currentSettings; ///< Of the schedule at hand, where each is written.
   std::vector<std::string> loops;              ///< Names of the loops around the statement at hand.

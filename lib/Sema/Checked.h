@@ -2,12 +2,15 @@
 // Nothing is evaluated yet, so one checked file serves every setting of its parameters.
 #pragma once
 
+#include "IR/Links.h"
+#include "IR/Profile.h"
 #include "IR/Program.h"
 #include "Sema/Code.h"
 #include "Support/Diagnostics.h"
 #include "Syntax/Ast.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 
 namespace sluice {
@@ -43,6 +46,7 @@ struct CheckedSetting {
   std::optional<CheckedRange> range;
   std::vector<std::string> words; ///< `mean over samples`, or one word (`nccl`).
   std::vector<NodeId> operands;   ///< Stages of `random on`; the depth of `eager`.
+  bool isMeasured = false;        ///< Its value is a profile's.
   Span span;
 };
 
@@ -61,15 +65,28 @@ struct CheckedTied {
   Span span;
 };
 
-/// Settings of one block by name; a `link` block's settings lie under `link.latency` and so on, a `layer`
-/// block's likewise, and the ends of `layers(s)` under `layers.first` and `layers.last`.
+/// `link ib (a, b) when c { latency = …; bandwidth = …; shared = fifo; lane = …; }`, `host(d) { … }` or
+/// `collective(n) { … }`.
+struct CheckedLink {
+  static constexpr uint32_t none = ~0u;
+  std::string name;               ///< `link at line N` of several without one.
+  std::vector<SlotId> parameters; ///< As many as written: a and b, d, or n.
+  NodeId condition = noNode;
+  uint32_t latency = none, bandwidth = none, lane = none; ///< Into CheckedFile::settings.
+  Sharing sharing = Sharing::No;
+  Span span;
+};
+
+/// Settings of one block by name; a `layer` block's settings lie under `layer.forward` and so on, and the
+/// ends of `layers(s)` under `layers.first` and `layers.last`.
 struct CheckedBlock {
   Span span;
   std::optional<std::string> name;
   std::map<std::string, uint32_t> settings; ///< Into CheckedFile::settings.
-  std::vector<SlotId> linkParameters;       ///< `link(a, b)`: slots of a and b.
-  std::vector<std::string> layerSums;       ///< Settings of a model that are sums over layers.
-  std::vector<CheckedEdge> edges;           ///< Of a model.
+  std::vector<CheckedLink> links;           ///< Of a cluster, in the order of the file.
+  std::optional<CheckedLink> host, collective;
+  std::vector<std::string> layerSums; ///< Settings of a model that are sums over layers.
+  std::vector<CheckedEdge> edges;     ///< Of a model.
   std::vector<CheckedTied> tied;
 };
 
@@ -152,6 +169,7 @@ struct CheckedSchedule {
   VersionRule versions = VersionRule::Stashed;
   CheckedSetting mostVersions; ///< The k of `stashed(k)`.
   Span firstCommunication;     ///< The first send or receive written, if any.
+  Span communicationSpan;      ///< The `communication` line, if any.
   std::vector<Site> sites;     ///< Of the ops, with nests below.
   std::vector<std::vector<std::string>> nests = {{}};
   bool usesNext = false, usesPending = false;
@@ -205,6 +223,10 @@ struct CheckedFile {
   /// Holds the samples of a microbatch where `samples(m)` is not written: batch, microbatches and
   /// replicas give them, so it is set once those are known. noSlot if the file has no training.
   SlotId uniformSamples = noSlot;
+  /// Measured times that the model takes what it does not say from; null without `cost from`.
+  std::shared_ptr<const Profile> profile;
+  /// Holds the splits of a microbatch where times are measured and samples differ; else noSlot.
+  SlotId splits = noSlot;
   /// The smallest time unit the file writes; empty if it writes none.
   std::string timeUnit;
 };

@@ -41,6 +41,7 @@ enum class NodeOp : uint8_t {
   Comprehension, ///< Builtin a (sum, min, max); operands b..b+4: element, first, last, step; slot in c
   Setting,       ///< setting a of model or training, operands b.. b+c
   Figure,        ///< figure with name a in texts, operands b.. b+c
+  Measured,      ///< measured time of op a of the profile, operands b.. b+c: stage, perhaps samples
 };
 
 enum class Builtin : uint8_t { Div, Mod, Gcd, Min, Max, Abs, Ceil, Floor, Len, Sum };

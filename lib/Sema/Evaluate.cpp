@@ -17,6 +17,8 @@ static constexpr unsigned maxDepth = 1000;
 Evaluator::Evaluator(const CheckedFile &file, Diagnostics &diagnostics)
     : diagnostics(diagnostics), file(file), slots(file.code.slotNames.size()), isOpen(file.settings.size()) {
   limitWork(1'000'000); // plenty for values; who runs programs says more
+  if (file.splits != noSlot)
+    set(file.splits, 1); // until a program says more
 }
 
 void Evaluator::limitWork(uint64_t maxOps) {
@@ -145,6 +147,10 @@ Value Evaluator::eval(NodeId id) {
   case NodeOp::Figure: {
     auto arguments = evalOperands(node);
     return arguments && figure ? figure(file.code.texts[node.a], *arguments, node.span) : Value{};
+  }
+  case NodeOp::Measured: {
+    auto arguments = evalOperands(node);
+    return arguments ? measured(node, *arguments) : Value{};
   }
   default: {
     Value a = eval(node.a);

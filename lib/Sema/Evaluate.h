@@ -70,6 +70,7 @@ private:
   Value call(const Node &node);
   Value builtin(const Node &node, llvm::ArrayRef<Value> arguments);
   Value comprehension(const Node &node);
+  Value measured(const Node &node, llvm::ArrayRef<Value> arguments);
   Value index(const Node &node);
   Value overflow(const Node &node);
   Value tooHighPower(const Node &node);

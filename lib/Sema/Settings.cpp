@@ -15,8 +15,9 @@ static constexpr StringRef services[] = {"device"};
 static constexpr StringRef groups[] = {"independent", "atomic"};
 static constexpr StringRef progress[] = {"posted", "in_wait"};
 static constexpr StringRef connects[] = {"upfront", "first_use"};
-static constexpr StringRef transfers[] = {"overlapped"}, laterTransfers[] = {"blocking"};
-static constexpr StringRef sharing[] = {"no"}, laterSharing[] = {"fifo", "fair"};
+static constexpr StringRef transfers[] = {"overlapped", "blocking"};
+static constexpr StringRef collectives[] = {"blocking", "overlapped"};
+static constexpr StringRef sharing[] = {"no", "fifo", "fair"};
 static constexpr StringRef scales[] = {"loss", "accumulator", "reduced", "program"};
 static constexpr StringRef semantics[] = {"synchronous", "asynchronous"};
 static constexpr StringRef microbatchLosses[] = {"mean", "sum"};
@@ -29,18 +30,17 @@ static constexpr StringRef versions[] = {"stashed", "newest", "queued"};
 static constexpr StringRef phases[] = {"training", "evaluation"};
 
 static constexpr SettingInfo count(StringRef block, StringRef name, unsigned parameters = 0) {
-  return {block, name, SettingType::Count, noDimension, parameters, {}, {}};
+  return {block, name, SettingType::Count, noDimension, parameters, {}};
 }
 static constexpr SettingInfo quantity(StringRef block, StringRef name, Dimension dimension,
                                       unsigned parameters) {
-  return {block, name, SettingType::Quantity, dimension, parameters, {}, {}};
+  return {block, name, SettingType::Quantity, dimension, parameters, {}};
 }
-static constexpr SettingInfo word(StringRef block, StringRef name, llvm::ArrayRef<StringRef> words,
-                                  llvm::ArrayRef<StringRef> later = {}) {
-  return {block, name, SettingType::Word, noDimension, 0, words, later};
+static constexpr SettingInfo word(StringRef block, StringRef name, llvm::ArrayRef<StringRef> words) {
+  return {block, name, SettingType::Word, noDimension, 0, words};
 }
 static constexpr SettingInfo later(StringRef block, StringRef name) {
-  return {block, name, SettingType::Other, noDimension, 2, {}, {}, false};
+  return {block, name, SettingType::Other, noDimension, 2, {}, false};
 }
 
 static const SettingInfo settings[] = {
@@ -59,17 +59,17 @@ static const SettingInfo settings[] = {
     quantity("model", "weights", sizeDimension, 1),
     quantity("model", "gradients", sizeDimension, 1),
     quantity("model", "optimizer_state", sizeDimension, 1),
-    {"model", "layers", SettingType::Range, noDimension, 1, {}, {}},
+    {"model", "layers", SettingType::Range, noDimension, 1, {}},
     count("model", "layer_count"),
-    {"model", "layer", SettingType::LayerBlock, noDimension, 1, {}, {}},
-    {"model", "fused", SettingType::Flag, noDimension, 0, {}, {}},
-    {"model", "random", SettingType::Stages, noDimension, 0, {}, {}},
-    {"model", "batch_norm", SettingType::Stages, noDimension, 0, {}, {}},
-    later("model", "update"),
-    later("model", "reduce"),
-    {"model", "edge", SettingType::Edge, noDimension, 0, {}, {}},
-    {"model", "tied", SettingType::Tied, noDimension, 0, {}, {}},
-    later("model", "cost"),
+    {"model", "layer", SettingType::LayerBlock, noDimension, 1, {}},
+    {"model", "fused", SettingType::Flag, noDimension, 0, {}},
+    {"model", "random", SettingType::Stages, noDimension, 0, {}},
+    {"model", "batch_norm", SettingType::Stages, noDimension, 0, {}},
+    quantity("model", "update", timeDimension, 1),
+    quantity("model", "reduce", timeDimension, 1),
+    {"model", "edge", SettingType::Edge, noDimension, 0, {}},
+    {"model", "tied", SettingType::Tied, noDimension, 0, {}},
+    {"model", "cost", SettingType::Profile, noDimension, 0, {}},
 
     // What adds up over the layers of a stage; their parameter is the microbatch.
     quantity("layer", "forward", timeDimension, 1),
@@ -77,6 +77,7 @@ static const SettingInfo settings[] = {
     quantity("layer", "backward_input", timeDimension, 1),
     quantity("layer", "backward_weight", timeDimension, 1),
     quantity("layer", "recompute", timeDimension, 1),
+    quantity("layer", "update", timeDimension, 0),
     quantity("layer", "activation", sizeDimension, 1),
     quantity("layer", "pending", sizeDimension, 1),
     quantity("layer", "weights", sizeDimension, 0),
@@ -84,12 +85,14 @@ static const SettingInfo settings[] = {
     quantity("layer", "optimizer_state", sizeDimension, 0),
 
     quantity("edge", "boundary", sizeDimension, 1),
-    {"edge", "no_gradient", SettingType::Flag, noDimension, 0, {}, {}},
+    {"edge", "no_gradient", SettingType::Flag, noDimension, 0, {}},
 
     count("cluster", "devices"),
     quantity("cluster", "memory", sizeDimension, 1),
     quantity("cluster", "reserved", sizeDimension, 1),
-    {"cluster", "link", SettingType::LinkBlock, noDimension, 2, {}, {}},
+    {"cluster", "link", SettingType::LinkBlock, noDimension, 2, {}},
+    {"cluster", "host", SettingType::LinkBlock, noDimension, 1, {}},
+    {"cluster", "collective", SettingType::LinkBlock, noDimension, 1, {}},
     word("cluster", "transport", transports),
     word("cluster", "channel", channels),
     word("cluster", "channel_key", channelKeys),
@@ -97,11 +100,20 @@ static const SettingInfo settings[] = {
     word("cluster", "groups", groups),
     word("cluster", "progress", progress),
     word("cluster", "connect", connects),
-    word("cluster", "transfers", transfers, laterTransfers),
+    word("cluster", "transfers", transfers),
+    word("cluster", "collectives", collectives),
 
     quantity("link", "latency", timeDimension, 0),
     quantity("link", "bandwidth", bandwidthDimension, 0),
-    word("link", "shared", sharing, laterSharing),
+    word("link", "shared", sharing),
+    count("link", "lane"),
+
+    quantity("host", "latency", timeDimension, 0),
+    quantity("host", "bandwidth", bandwidthDimension, 0),
+    word("host", "shared", sharing),
+
+    quantity("collective", "latency", timeDimension, 0),
+    quantity("collective", "bandwidth", bandwidthDimension, 0),
 
     count("training", "microbatches"),
     count("training", "batch"),

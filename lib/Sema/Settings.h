@@ -14,22 +14,23 @@ enum class SettingType : uint8_t {
   Word,       ///< one of `words`
   Flag,       ///< no value
   Stages,     ///< `NAME on s, t;`
-  LinkBlock,  ///< `link { … }`
+  LinkBlock,  ///< `link { … }`, `host { … }`, `collective { … }`
   LayerBlock, ///< `layer(l) { … }`
   Range,      ///< `NAME(s) = a..b`
   Edge,       ///< `edge a -> b { … }`
   Tied,       ///< `tied NAME on s, t;`
+  Profile,    ///< `NAME from "profile.json";`
   Other,      ///< a form of its own that has no meaning yet
 };
 
 struct SettingInfo {
-  llvm::StringRef block; ///< `model`, `layer`, `edge`, `cluster`, `link`, `training`, `queue`, `schedule`
+  /// `model`, `layer`, `edge`, `cluster`, `link`, `host`, `collective`, `training`, `queue`, `schedule`
+  llvm::StringRef block;
   llvm::StringRef name;
   SettingType type;
   Dimension dimension;
   unsigned maxParameters;
-  /// Of a word: those with a meaning today, and those the language has beyond them.
-  llvm::ArrayRef<llvm::StringRef> words, laterWords;
+  llvm::ArrayRef<llvm::StringRef> words; ///< Of a word.
   bool isSupported = true;
 };
 

@@ -33,6 +33,7 @@ std::vector<SlotId> slotsOf(const Code &code, NodeId root) {
     case NodeOp::Builtin:
     case NodeOp::Setting:
     case NodeOp::Figure:
+    case NodeOp::Measured:
       for (uint32_t i = node.c; i-- > 0;)
         pending.push_back(code.operands[node.b + i]);
       break;

@@ -87,7 +87,7 @@ struct Setting {
     Range, ///< `layers(s) = first..last;`
     Words, ///< `loss = mean over samples;`: `words` holds them all
     From,  ///< `cost from "profile.json"`: the path is words[0]
-    Block, ///< `link(a, b) { … }`
+    Block, ///< `link ib (a, b) when c { … }`: `label` is ib, `condition` c
     Edge,  ///< `edge a -> b { … }`: operands a, b
     Tied,  ///< `tied NAME on s, t;`: words[0] is NAME
     On,    ///< `random on s, t;`
@@ -95,7 +95,9 @@ struct Setting {
   };
   Form form;
   Identifier name;
+  std::optional<Identifier> label;
   std::vector<Identifier> parameters;
+  ExprPtr condition;
   ExprPtr value;
   std::optional<Range> range;
   std::vector<std::string> words;

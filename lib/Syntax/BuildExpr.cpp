@@ -1,5 +1,7 @@
 #include "Syntax/AstBuilder.h"
 
+#include "Support/Decimal.h"
+
 #include <fmt/format.h>
 
 namespace sluice {
@@ -15,31 +17,10 @@ ExprPtr AstBuilder::node(ExprKind kind, antlr4::ParserRuleContext &tree, std::st
   return result;
 }
 
-/// Digits, an optional fraction and exponent, as an exact fraction; nothing if it does not fit.
-static std::optional<Rational> parseNumber(llvm::StringRef digits) {
-  auto [mantissa, exponentText] = digits.split(digits.contains('e') ? 'e' : 'E');
-  int exponent = 0;
-  if (!exponentText.empty() && exponentText.ltrim('+').getAsInteger(10, exponent))
-    return std::nullopt;
-  auto [whole, fraction] = mantissa.split('.');
-  fraction = fraction.rtrim('0');
-  exponent -= static_cast<int>(fraction.size());
-  std::string allDigits = whole.str() + fraction.str();
-  if (exponent > 18 || exponent < -18)
-    return std::nullopt;
-  int64_t value = 0;
-  if (llvm::StringRef(allDigits).getAsInteger(10, value))
-    return std::nullopt;
-  __int128 scale = 1;
-  for (int i = 0; i < std::abs(exponent); ++i)
-    scale *= 10;
-  return exponent >= 0 ? Rational::make(value * scale, 1) : Rational::make(value, scale);
-}
-
 ExprPtr AstBuilder::number(P::NumberPrimaryContext &tree) {
   std::string digits = tree.NUMBER()->getText();
   ExprPtr result = node(ExprKind::Number, tree, digits);
-  std::optional<Rational> value = parseNumber(digits);
+  std::optional<Rational> value = parseDecimal(digits);
   std::string unit;
   if (auto *token = tree.UNIT() ? tree.UNIT() : tree.BANDWIDTH())
     unit = token->getText();

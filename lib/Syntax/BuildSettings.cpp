@@ -28,9 +28,6 @@ static void fillValue(AstBuilder &builder, AstBuilder::P::SettingValueContext &t
   } else if (auto *words = dynamic_cast<P::WordsValueContext *>(&tree)) {
     result.form = Setting::Form::Words;
     result.words = {words->name(0)->getText(), words->name(1)->getText()};
-  } else if (auto *from = dynamic_cast<P::FromValueContext *>(&tree)) {
-    result.form = Setting::Form::From;
-    result.words = {builder.stringOf(from->STRING())};
   } else {
     result.form = Setting::Form::Value;
     result.value = builder.expr(*dynamic_cast<P::ExprValueContext &>(tree).expr());
@@ -54,10 +51,17 @@ Setting AstBuilder::setting(P::SettingContext &tree) {
     fillValue(*this, *value->settingValue(), result);
   } else if (auto *block = dynamic_cast<P::BlockSettingContext *>(&tree)) {
     result.form = Setting::Form::Block;
-    result.name = identifier(*block->name());
+    result.name = identifier(*block->name(0));
+    if (block->name().size() > 1)
+      result.label = identifier(*block->name(1));
     result.parameters = identifiers(block->parameters());
+    result.condition = optionalExpr(block->expr());
     result.span = result.name.span;
     settingsOf(block->setting());
+  } else if (auto *from = dynamic_cast<P::FromSettingContext *>(&tree)) {
+    result.form = Setting::Form::From;
+    result.name = identifier(*from->name());
+    result.words = {stringOf(from->STRING())};
   } else if (auto *edge = dynamic_cast<P::EdgeSettingContext *>(&tree)) {
     result.form = Setting::Form::Edge;
     result.name = {"edge", spanOf(edge->getStart(), text)};

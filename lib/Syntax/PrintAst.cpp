@@ -119,13 +119,19 @@ public:
   }
   void operator()(const Setting &s) {
     std::string text = s.name.text;
+    if (s.label)
+      text += " " + s.label->text;
     if (!s.parameters.empty())
       text += str(s.parameters);
+    if (s.condition)
+      text += " when " + str(*s.condition);
     if (s.value)
       text += " = " + str(*s.value);
     if (s.range)
       text += " = " + str(*s.range);
-    if (!s.words.empty())
+    if (s.form == Setting::Form::From)
+      text += fmt::format(" from \"{}\"", s.words[0]);
+    else if (!s.words.empty())
       text += " = " + llvm::join(s.words, " ");
     if (!s.operands.empty())
       text += " on " + str(s.operands);
