@@ -82,8 +82,7 @@ void CostEvaluator::evaluateReductions() {
 void CostEvaluator::evaluateGathers() {
   if (!isUsed(OpKind::Unshard) || costs.replicas == 1)
     return;
-  const bool isKnown = file.cluster && file.cluster->collective && costs.replicas;
-  if (!isKnown) {
+  if (!file.cluster || !file.cluster->collective) {
     costs.notCounted.push_back("unshard");
     return;
   }

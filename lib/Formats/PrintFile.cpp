@@ -154,6 +154,8 @@ private:
       out += printStructure(program);
       return;
     }
+    together("update", OpKind::Update, costs.update);
+    together("reduce", OpKind::Reduce, costs.reduce);
     sizes();
     marked("random", costs.randomStage);
     marked("batch_norm", costs.batchNormStage);
@@ -161,6 +163,16 @@ private:
       edge(program.skips[i], costs.skipBoundary[i]);
     for (const TiedWeight &tied : program.ties)
       out += fmt::format("  tied {} on {};\n", tied.name, fmt::join(tied.stages, ", "));
+  }
+  bool uses(OpKind kind) const {
+    return llvm::any_of(program.ops, [&](const Op &op) { return op.kind == kind; });
+  }
+  /// Times of a stage; 0 is written where it is meant.
+  void together(llvm::StringRef name, OpKind kind, const std::vector<int64_t> &times) {
+    if (!times.empty())
+      set(name, list(times, [&](int64_t count) { return time(count); }));
+    else if (isCounted(name) && uses(kind))
+      set(name, "0");
   }
   void edge(const SkipEdge &skip, const StageTable<int64_t> &boundary) {
     std::string inner;
@@ -253,9 +265,25 @@ private:
     };
     perDevice("memory", costs.memoryLimit);
     perDevice("reserved", costs.reserved);
-    if (!costs.isDefault)
+    if (!costs.isDefault) {
       link();
+      host();
+    }
     channels();
+    auto takesTime = [](const std::vector<int64_t> &times) {
+      return llvm::any_of(times, [](int64_t time) { return time != 0; });
+    };
+    // What is done together and takes no time is meant so.
+    auto isFree = [&](const char *name, OpKind kind, const std::vector<int64_t> &times) {
+      return isCounted(name) && uses(kind) && !takesTime(times);
+    };
+    if (!costs.isDefault && ((costs.replicas != 1 && isFree("unshard", OpKind::Unshard, costs.unshard)) ||
+                             isFree("reduce_tied", OpKind::ReduceTied, costs.reduceTied)))
+      out += "  collective { latency = 0; }\n";
+    if (takesTime(costs.unshard))
+      lost.push_back("times of unshards: they follow from a link between replicas");
+    if (takesTime(costs.reduceTied))
+      lost.push_back("times of reductions of tied weights");
   }
   void channels() {
     if (!costs.transport.empty())
@@ -270,8 +298,37 @@ private:
       if (setting.isSaid(costs))
         set(setting.name, setting.wordOf(costs).str());
   }
+  /// Moves to host memory as latencies, where they depend on nothing but the device.
+  void host() {
+    if (costs.offload.empty() || (isZero(costs.offload) && isZero(costs.reload))) {
+      if (isCounted("offload") && (uses(OpKind::Offload) || uses(OpKind::Reload)))
+        out += "  host { latency = 0; }\n";
+      return;
+    }
+    std::vector<int64_t> latencies(program.devices, -1);
+    bool good = llvm::all_of(costs.hostRoutes, [](const Route &route) { return route.lane == noLane; });
+    good = good && everywhere([&](uint32_t s, uint32_t m) {
+             if (program.deviceOf(s, m) == noDevice)
+               return true;
+             int64_t &latency = latencies[program.deviceOf(s, m)];
+             const int64_t time = costs.offload.at(s, m);
+             return std::exchange(latency, time) == (latency < 0 ? time : latency) &&
+                    costs.reload.at(s, m) == time;
+           });
+    if (!good) {
+      lost.push_back(
+          "times of moves to host memory: they share a way there, or depend on more than the device");
+      return;
+    }
+    auto shown = [&](int64_t count) { return time(count < 0 ? 0 : count); };
+    out += llvm::all_equal(latencies)
+               ? fmt::format("  host {{ latency = {}; }}\n", shown(latencies[0]))
+               : fmt::format("  host(d) {{ latency = {}[d]; }}\n", list(latencies, shown));
+  }
   /// Transfers as latencies of links, where they depend on nothing but the two devices.
   void link() {
+    if (llvm::any_of(costs.routes, [](const Route &route) { return route.lane != noLane; }))
+      lost.push_back("links that are shared: each transfer takes its time as if it were alone");
     std::map<std::pair<uint32_t, uint32_t>, int64_t> latencies;
     auto isOne = [&](uint32_t from, uint32_t to, int64_t time) {
       return from == to || latencies.try_emplace({from, to}, time).first->second == time;

@@ -24,6 +24,8 @@ struct CostTable {
 };
 llvm::ArrayRef<CostTable> timeTables();
 llvm::ArrayRef<CostTable> sizeTables();
+/// Times of moves to host memory and back; left out where empty.
+llvm::ArrayRef<CostTable> hostTables();
 /// A table for each skip edge: one column of bytes, or two of times, its activation's and its gradient's.
 struct CostTables {
   llvm::StringRef key;
@@ -37,5 +39,13 @@ struct CostList {
 };
 /// Bytes a stage.
 llvm::ArrayRef<CostList> sizeLists();
+/// Times a stage, of updates and collectives; left out where empty.
+llvm::ArrayRef<CostList> timeLists();
+/// `null` in a table of these is noRoute; left out where empty.
+struct RouteTable {
+  llvm::StringRef key;
+  StageTable<uint32_t> CostModel::*table;
+};
+llvm::ArrayRef<RouteTable> routeTables();
 
 } // namespace sluice

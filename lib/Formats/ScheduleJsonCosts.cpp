@@ -48,12 +48,22 @@ private:
           (!costs.channels.isUnbounded() && costs.channels.depth > mostDepth))
         fields.expected(*transport, "nccl, mpi, gloo, local, rendezvous, unbounded or eager(N)");
     readWords(cluster, clusterWords());
+    if (costs.transfersBlock &&
+        (costs.communication != "early" || program.isExplicit || !program.skips.empty()))
+      fields.expected(*cluster.find("transfers"),
+                      "\"overlapped\": only what is placed early over no edge can block");
   }
   void readModel(const JsonValue &model) {
     std::vector<llvm::StringRef> keys{"time_unit", "time_factor", "shown_unit", "overlapped",
                                       "random",    "batch_norm",  "not_counted"};
     for (const CostTable &entry : timeTables())
       keys.push_back(entry.key);
+    for (const CostTable &entry : hostTables())
+      keys.push_back(entry.key);
+    for (const CostList &entry : timeLists())
+      keys.push_back(entry.key);
+    llvm::append_range(keys, linkKeys());
+    keys.push_back("reduce_tied");
     for (const CostTable &entry : sizeTables())
       keys.push_back(entry.key);
     for (const CostList &entry : sizeLists())
@@ -82,18 +92,26 @@ private:
     for (const CostList &entry : sizeLists())
       if (auto list = fields.integers(model, entry.key, program.stages); !list.empty())
         costs.*entry.list = std::move(list);
+    for (const CostList &entry : timeLists())
+      costs.*entry.list = fields.integers(model, entry.key, program.stages);
+    costs.reduceTied = fields.integers(model, "reduce_tied", program.ties.size());
+    for (const CostTable &entry : hostTables())
+      readTable(model, entry, /*isNeeded=*/false);
     readOverlapped(model);
     for (const CostTables &entry : edgeTables())
       readEdgeTables(model, entry);
+    if (fields.good)
+      readLinks(model, fields, program, costs);
     costs.randomStage = stages(model, "random");
     costs.batchNormStage = stages(model, "batch_norm");
     costs.notCounted = fields.texts(model, "not_counted");
-    static constexpr llvm::StringRef names[] = {"activation", "boundary", "weights", "gradients",
-                                                "optimizer_state"};
+    static constexpr llvm::StringRef names[] = {"activation",      "boundary", "weights", "gradients",
+                                                "optimizer_state", "update",   "reduce",  "reduce_tied",
+                                                "unshard",         "offload"};
     for (const std::string &name : costs.notCounted)
       if (!llvm::is_contained(names, llvm::StringRef(name)))
         fields.expected(*model.find("not_counted"),
-                        "names of sizes: " + llvm::join(std::begin(names), std::end(names), ", "));
+                        "names of settings: " + llvm::join(std::begin(names), std::end(names), ", "));
   }
   void readFactor(const JsonValue &factor) {
     auto unit = fractionOf(factor.text);

@@ -30,6 +30,20 @@ llvm::ArrayRef<CostTable> sizeTables() {
                                      {"boundary", &CostModel::boundary}};
   return tables;
 }
+llvm::ArrayRef<CostTable> hostTables() {
+  static const CostTable tables[] = {{"offload", &CostModel::offload}, {"reload", &CostModel::reload}};
+  return tables;
+}
+llvm::ArrayRef<CostList> timeLists() {
+  static const CostList lists[] = {
+      {"update", &CostModel::update}, {"reduce", &CostModel::reduce}, {"unshard", &CostModel::unshard}};
+  return lists;
+}
+llvm::ArrayRef<RouteTable> routeTables() {
+  static const RouteTable tables[] = {{"activation_route", &CostModel::activationRoute},
+                                      {"gradient_route", &CostModel::gradientRoute}};
+  return tables;
+}
 llvm::ArrayRef<CostTables> edgeTables() {
   static const CostTables tables[] = {{"skip_boundary", &CostModel::skipBoundary, 1},
                                       {"skip_transfer", &CostModel::skipTransfer, 2}};
@@ -219,6 +233,16 @@ private:
         line("shown_unit", quoted(costs.displayUnit));
       for (const CostTable &entry : timeTables())
         line(entry.key, table(costs.*entry.table));
+      for (const CostList &entry : timeLists())
+        if (!(costs.*entry.list).empty())
+          line(entry.key, list(costs.*entry.list));
+      if (!costs.reduceTied.empty())
+        line("reduce_tied", list(costs.reduceTied));
+      for (const CostTable &entry : hostTables())
+        if (!(costs.*entry.table).empty())
+          line(entry.key, table(costs.*entry.table));
+      if (!costs.links.empty())
+        links();
       if (!costs.overlapped.empty()) {
         std::vector<std::string> entries;
         for (const auto &[stages, time] : costs.overlapped)
@@ -245,6 +269,36 @@ private:
         left.push_back(quoted(name));
       line("not_counted", list(left));
     });
+  }
+  /// Links, and the routes over them that transfers take.
+  void links() {
+    static constexpr llvm::StringRef sharing[] = {"no", "fifo", "fair"}; // as Sharing
+    std::vector<std::string> entries;
+    for (const LinkKind &link : costs.links)
+      entries.push_back(fmt::format("{{\"name\": {}, \"shared\": {}}}", quoted(link.name),
+                                    quoted(sharing[static_cast<size_t>(link.sharing)])));
+    line("links", list(entries));
+    if (costs.laneCount > 0)
+      line("lanes", std::to_string(costs.laneCount));
+    auto routes = [&](llvm::StringRef key, const std::vector<Route> &values) {
+      entries.clear();
+      for (const Route &route : values)
+        entries.push_back(fmt::format("[{}, {}, {}]", route.link,
+                                      route.lane == noLane ? "null" : std::to_string(route.lane),
+                                      route.latency));
+      if (!entries.empty())
+        line(key, list(entries));
+    };
+    routes("routes", costs.routes);
+    routes("host_routes", costs.hostRoutes);
+    for (const RouteTable &entry : routeTables())
+      if (!(costs.*entry.table).empty())
+        line(entry.key, table(costs.*entry.table));
+    entries.clear();
+    for (const StageTable<uint32_t> &values : costs.skipRoute)
+      entries.push_back(table(values));
+    if (!entries.empty())
+      line("skip_route", list(entries));
   }
   void cluster() {
     const bool hasWords =

@@ -51,6 +51,9 @@ static constexpr StringRef groups[] = {"", "independent", "atomic"};
 static constexpr StringRef progresses[] = {"", "posted", "in_wait"};
 static constexpr StringRef connects[] = {"", "upfront", "first_use"};
 
+static constexpr StringRef transfers[] = {"overlapped", "blocking"};
+static constexpr StringRef collectives[] = {"blocking", "overlapped"};
+
 /// Of a setting that may be written with the value it has anyway.
 static constexpr size_t wordOf(bool isSaid, bool isStrict) { return isStrict ? 2 : isSaid ? 1 : 0; }
 
@@ -84,6 +87,10 @@ llvm::ArrayRef<SettingWords> clusterWords() {
          costs.saysConnect = word > 0;
          costs.channels.connectOnFirstUse = word == 2;
        }},
+      {"transfers", transfers, [](const CostModel &costs) -> size_t { return costs.transfersBlock; },
+       [](CostModel &costs, size_t word) { costs.transfersBlock = word == 1; }},
+      {"collectives", collectives, [](const CostModel &costs) -> size_t { return costs.collectivesOverlap; },
+       [](CostModel &costs, size_t word) { costs.collectivesOverlap = word == 1; }},
   };
   return table;
 }

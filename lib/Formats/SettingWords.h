@@ -22,7 +22,8 @@ struct SettingWords {
 
 /// `loss`, `scale`, `microbatch_loss`, `reduction`, `reduced`, `contributions`, `after_reduce`.
 llvm::ArrayRef<SettingWords> trainingWords();
-/// `channel_key`, `service`, `groups`, `progress`, `connect`: what is said beside CostModel::transport.
+/// `channel_key`, `service`, `groups`, `progress`, `connect`: what is said beside CostModel::transport; and
+/// `transfers`, `collectives`, which only times depend on.
 llvm::ArrayRef<SettingWords> clusterWords();
 
 /// Takes the rules of a transport or channel by its name (`nccl`, `eager(2)`) in place of those of the one

@@ -274,6 +274,8 @@ CheckedFile analyze(const ast::File &file, const SourceManager &sources, FileRea
   result.name = file.name;
   Analyzer analyzer(result, sources, reader, diagnostics);
   analyzer.file(file, /*isImported=*/false);
+  if (result.profile)
+    result.timeUnit = result.profile->unit;
   findTimeUnit(result.code, sources, result.timeUnit);
   return result;
 }

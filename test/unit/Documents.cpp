@@ -32,9 +32,24 @@ static std::string plural(unsigned count, const char *word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
 
+/// The one profile that documents name is that of docs/examples.
+class DocumentLoader : public FileLoader {
+public:
+  explicit DocumentLoader(SourceManager &sources) : FileLoader(sources), sources(sources) {}
+
+  Result read(llvm::StringRef path, llvm::StringRef from) override {
+    if (path != "profile.json")
+      return FileLoader::read(path, from);
+    return {*sources.addFile(path.str(), readDocument("examples/profile.json")), ""};
+  }
+
+private:
+  SourceManager &sources;
+};
+
 CheckedText checkText(const FencedBlock &block, uint64_t maxOps) {
   SourceManager sources;
-  FileLoader loader(sources);
+  DocumentLoader loader(sources);
   Compilation compilation(sources, loader);
   Diagnostics diagnostics;
   CompileOptions options;
