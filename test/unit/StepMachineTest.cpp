@@ -17,7 +17,7 @@ namespace {
 /// narrow channels (the machine's are unbounded), placement and sizes, bytes and declared buffers.
 bool isSeen(const RuleInfo &rule) {
   static const std::set<unsigned> others = {301, 303, 306, 307, 310, 311, 404, 410, 509, 701,
-                                            703, 704, 801, 803, 804, 805, 806, 807, 809};
+                                            703, 704, 801, 803, 804, 805, 806, 807, 809, 814};
   const unsigned family = rule.number / 100;
   return family >= 2 && family <= 8 && rule.severity == Severity::Error && !others.count(rule.number);
 }
