@@ -52,15 +52,26 @@ void Analyzer::link(CheckedBlock &cluster, const Setting &setting) {
     for (const Setting &inner : setting.settings)
       linkSetting(checked, setting, inner);
   });
-  if (checked.lane != CheckedLink::none && checked.sharing == Sharing::No)
-    refuse(result.settings[checked.lane].span,
-           "a lane says which transfers share, but this link is not shared",
-           "shared = fifo; or shared = fair;");
+  checkSharing(checked);
   if (!isLink)
     single = std::move(checked);
   else
     cluster.links.push_back(std::move(checked));
   nameLinks(cluster);
+}
+
+/// What is on a lane at once shares its bandwidth; latencies delay nothing.
+void Analyzer::checkSharing(const CheckedLink &link) {
+  if (link.sharing == Sharing::No && link.lane != CheckedLink::none)
+    diagnostics
+        .report(Rule::WrongArguments, result.settings[link.lane].span,
+                {{"what", "a lane says which transfers share, but this link is not shared"}})
+        .fix.message = "shared = fifo; or shared = fair;";
+  if (link.sharing != Sharing::No && link.bandwidth == CheckedLink::none)
+    diagnostics
+        .report(Rule::ValueMissing, link.span,
+                {{"figure", fmt::format("sharing {}", link.name)}, {"setting", "`bandwidth`"}})
+        .fix.message = "bandwidth = ...; latencies alone delay nothing, so nothing is shared";
 }
 
 /// Links without a name go by their lines where there are several of them.

@@ -54,24 +54,24 @@ std::string chain(int devices, const std::string &blocks, const std::string &beh
 }
 
 constexpr const char *twoNodes = R"(
-model x { stages = 4; forward = 7; backward = 7; boundary = 8 B; }
+model x { stages = 4; forward = 7 ms; backward = 7 ms; boundary = 8 MB; }
 cluster {
-  link near (a, b) when div(a, 2) == div(b, 2) { latency = 2; }
-  link card (a, b) { latency = 10; shared = fifo; lane = div(a, 2); }
+  link near (a, b) when div(a, 2) == div(b, 2) { latency = 2 ms; }
+  link card (a, b) { latency = 10 ms; bandwidth = 8 GB/s; shared = fifo; lane = div(a, 2); }
 }
 )";
 
 TEST_F(CostModelTest, TheFirstLinkThatHoldsIsTaken) {
   const CostModel costs = costsOf(chain(4, twoNodes));
   ASSERT_EQ(messages, "");
-  EXPECT_EQ(costs.unit, Rational(1));
+  EXPECT_EQ(costs.unit, Rational(1'000'000));
   ASSERT_EQ(costs.links.size(), 2u);
   EXPECT_EQ(costs.links[0].name, "near");
   EXPECT_EQ(costs.links[0].sharing, Sharing::No);
   EXPECT_EQ(costs.links[1].name, "card");
   EXPECT_EQ(costs.links[1].sharing, Sharing::Fifo);
   // Devices 0 and 1 form a node, 2 and 3 another: only the edge between stages 1 and 2 leaves one.
-  const int64_t ahead[] = {2, 10, 2, 0}, back[] = {0, 2, 10, 2};
+  const int64_t ahead[] = {2, 11, 2, 0}, back[] = {0, 2, 11, 2};
   const uint32_t linkAhead[] = {0, 1, 0, noLink}, linkBack[] = {noLink, 0, 1, 0};
   for (uint32_t s = 0; s < 4; ++s)
     for (uint32_t m = 0; m < 2; ++m) {
@@ -93,24 +93,28 @@ TEST_F(CostModelTest, TheFirstLinkThatHoldsIsTaken) {
 }
 
 TEST_F(CostModelTest, OneLaneForAllOrOneForEachPair) {
-  const std::string model = "model x { stages = 3; forward = 1; backward = 1; boundary = 1 B; }\n";
-  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { latency = 1; shared = fifo; lane = 7; } }")).laneCount,
+  const std::string model = "model x { stages = 3; forward = 1 us; backward = 1 us; boundary = 1 KB; }\n";
+  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { bandwidth = 1 GB/s; shared = fifo; lane = 7; } }"))
+                .laneCount,
             1u);
-  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { latency = 1; shared = fifo; } }")).laneCount, 4u);
-  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { latency = 1; } }")).laneCount, 0u);
+  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { bandwidth = 1 GB/s; shared = fifo; } }")).laneCount,
+            4u);
+  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { latency = 1 us; } }")).laneCount, 0u);
   EXPECT_EQ(messages, "");
 }
 
 TEST_F(CostModelTest, FairLanesDivideTheUnit) {
-  const std::string model = "model x { stages = 3; forward = 6; backward = 9; boundary = 1 B; }\n";
-  const CostModel plain = costsOf(chain(3, model + "cluster { link { latency = 3; shared = fifo; } }"));
-  const CostModel fair = costsOf(chain(3, model + "cluster { link { latency = 3; shared = fair; } }"));
-  EXPECT_EQ(plain.unit, Rational(3));
-  EXPECT_EQ(fair.unit, *divide(Rational(3), Rational(2520)));
+  const std::string model = "model x { stages = 3; forward = 6 us; backward = 9 us; boundary = 6 KB; }\n";
+  const CostModel plain =
+      costsOf(chain(3, model + "cluster { link { latency = 3 us; bandwidth = 1 GB/s; shared = fifo; } }"));
+  const CostModel fair =
+      costsOf(chain(3, model + "cluster { link { latency = 3 us; bandwidth = 1 GB/s; shared = fair; } }"));
+  EXPECT_EQ(plain.unit, Rational(3000));
+  EXPECT_EQ(fair.unit, *divide(Rational(3000), Rational(2520)));
   EXPECT_EQ(fair.forward.at(0, 0), 2 * 2520);
   EXPECT_EQ(fair.routes[0].latency, 2520);
   // A fair link that no transfer takes changes nothing.
-  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { latency = 3; } }")).unit, Rational(3));
+  EXPECT_EQ(costsOf(chain(3, model + "cluster { link { latency = 3 us; } }")).unit, Rational(3000));
 }
 
 TEST_F(CostModelTest, LatencyTakesPartInTheUnit) {
