@@ -175,6 +175,10 @@ void CostEvaluator::evaluateChannels() {
   if (auto key = channelKeyNamed(wordOf("channel_key")))
     costs.channels.key = *key;
   costs.channels.deviceService |= wordOf("service") == "device";
+  if (file.cluster && file.cluster->host)
+    costs.declaredAt["host"] = file.cluster->host->span;
+  if (file.cluster && file.cluster->collective)
+    costs.declaredAt["collective"] = file.cluster->collective->span;
   costs.transfersBlock = wordOf("transfers") == "blocking";
   costs.collectivesOverlap = wordOf("collectives") == "overlapped";
   costs.saysGroups = !wordOf("groups").empty();

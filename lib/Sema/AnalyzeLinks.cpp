@@ -52,7 +52,7 @@ void Analyzer::link(CheckedBlock &cluster, const Setting &setting) {
     for (const Setting &inner : setting.settings)
       linkSetting(checked, setting, inner);
   });
-  checkSharing(checked);
+  checkSharing(checked, setting);
   if (!isLink)
     single = std::move(checked);
   else
@@ -60,9 +60,12 @@ void Analyzer::link(CheckedBlock &cluster, const Setting &setting) {
   nameLinks(cluster);
 }
 
-/// What is on a lane at once shares its bandwidth; latencies delay nothing.
-void Analyzer::checkSharing(const CheckedLink &link) {
-  if (link.sharing == Sharing::No && link.lane != CheckedLink::none)
+/// What is on a lane at once shares its bandwidth; latencies delay nothing. `shared = no` beside a lane is a
+/// comparison, a lane alone a mistake.
+void Analyzer::checkSharing(const CheckedLink &link, const Setting &block) {
+  const bool saysSharing =
+      llvm::any_of(block.settings, [](const Setting &setting) { return setting.name.text == "shared"; });
+  if (!saysSharing && link.lane != CheckedLink::none)
     diagnostics
         .report(Rule::WrongArguments, result.settings[link.lane].span,
                 {{"what", "a lane says which transfers share, but this link is not shared"}})

@@ -80,7 +80,7 @@ private:
   void link(CheckedBlock &cluster, const ast::Setting &setting);
   bool linkIsReached(const CheckedBlock &cluster, const ast::Setting &setting);
   void linkSetting(CheckedLink &link, const ast::Setting &block, const ast::Setting &setting);
-  void checkSharing(const CheckedLink &link);
+  void checkSharing(const CheckedLink &link, const ast::Setting &block);
   void nameLinks(CheckedBlock &cluster);
   NodeId linkCondition(const ast::Setting &setting);
 
