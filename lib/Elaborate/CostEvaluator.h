@@ -42,6 +42,9 @@ private:
   Rationals zeros() const { return Rationals(std::vector<Rational>(program.stages)); }
   void missing(llvm::StringRef figure, llvm::StringRef name);
   void evaluateCluster();
+  /// The word of a setting of the cluster; empty where none is written.
+  llvm::StringRef wordOf(const char *name);
+  void evaluateOccupation();
   void evaluateChannels();
   std::optional<int64_t> eagerDepth(NodeId node);
 

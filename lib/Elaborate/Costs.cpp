@@ -151,18 +151,30 @@ void CostEvaluator::evaluateCluster() {
   };
   costs.memoryLimit = perDevice("memory");
   costs.reserved = perDevice("reserved");
+  evaluateOccupation();
   evaluateChannels();
+}
+
+llvm::StringRef CostEvaluator::wordOf(const char *name) {
+  const CheckedSetting *found = setting(file.cluster, name);
+  if (!found || found->words.empty())
+    return "";
+  costs.declaredAt[name] = found->span;
+  return found->words[0];
+}
+
+/// What goes on beside computation and what stops it.
+void CostEvaluator::evaluateOccupation() {
+  costs.transfersBlock = wordOf("transfers") == "blocking";
+  costs.collectivesOverlap = wordOf("collectives") == "overlapped";
+  if (file.cluster && file.cluster->host)
+    costs.declaredAt["host"] = file.cluster->host->span;
+  if (file.cluster && file.cluster->collective)
+    costs.declaredAt["collective"] = file.cluster->collective->span;
 }
 
 /// `transport` stands for all of what blocks; what is written beside it holds in its place.
 void CostEvaluator::evaluateChannels() {
-  auto wordOf = [&](const char *name) -> llvm::StringRef {
-    const CheckedSetting *found = setting(file.cluster, name);
-    if (!found || found->words.empty())
-      return "";
-    costs.declaredAt[name] = found->span;
-    return found->words[0];
-  };
   for (const char *name : {"transport", "channel"}) {
     if (wordOf(name).empty())
       continue;
@@ -175,12 +187,6 @@ void CostEvaluator::evaluateChannels() {
   if (auto key = channelKeyNamed(wordOf("channel_key")))
     costs.channels.key = *key;
   costs.channels.deviceService |= wordOf("service") == "device";
-  if (file.cluster && file.cluster->host)
-    costs.declaredAt["host"] = file.cluster->host->span;
-  if (file.cluster && file.cluster->collective)
-    costs.declaredAt["collective"] = file.cluster->collective->span;
-  costs.transfersBlock = wordOf("transfers") == "blocking";
-  costs.collectivesOverlap = wordOf("collectives") == "overlapped";
   costs.saysGroups = !wordOf("groups").empty();
   costs.channels.atomicGroups = wordOf("groups") == "atomic";
   costs.saysProgress = !wordOf("progress").empty();

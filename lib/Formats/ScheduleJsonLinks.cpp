@@ -34,13 +34,24 @@ public:
     if (ways != 0 && ways != 2 * static_cast<size_t>(program.devices))
       return fields.expected(*model.find("host_routes"),
                              fmt::format("{} routes, two a device", 2 * program.devices));
+    // Who has routes has one for each transfer.
+    const bool hasRoutes = !costs.routes.empty();
     for (const RouteTable &entry : routeTables())
-      if (const JsonValue *found = model.find(entry.key))
+      if (const JsonValue *found = model.find(entry.key)) {
         if (auto table = routeTable(*found, entry.key, program.stages))
           costs.*entry.table = std::move(*table);
+      } else if (hasRoutes) {
+        fields.needed(model, entry.key, Kind::Array);
+      }
+    if (hasRoutes && !program.skips.empty())
+      fields.needed(model, "skip_route", Kind::Array);
     readSkips();
     if (fields.good)
       checkTimes();
+    if (hasRoutes)
+      return;
+    costs.activationRoute = costs.gradientRoute = {}; // of no transfer
+    costs.skipRoute.clear();
   }
 
 private:
