@@ -27,12 +27,16 @@ std::optional<BalancedCosts> balancedCosts(const CostModel &costs) {
   return result;
 }
 
+/// What a device does by itself. Collectives and moves to the host can go on beside it, whatever the order.
+static bool isWork(const Op &op) { return op.isCompute() || op.kind == OpKind::Update; }
+
 /// In CostModel::unit; in 128 bits, as no timeline says that it fits.
 static __int128 workOf(const Program &program, const CostModel &costs, uint32_t device) {
   __int128 work = 0;
   for (OpId id = program.deviceBegin[device]; id < program.deviceBegin[device + 1];) {
     const OpId end = program.ops[id].has(OverlapFirst) ? program.groupEnd(id) : id + 1;
-    work += durationOfGroup(costs, &program.ops[id], end - id);
+    if (isWork(program.ops[id]))
+      work += durationOfGroup(costs, &program.ops[id], end - id);
     id = end;
   }
   return work;
@@ -43,7 +47,8 @@ static std::pair<uint32_t, __int128> heaviestStage(const Program &program, const
                                                    uint32_t device) {
   std::vector<__int128> work(program.stages);
   for (const Op &op : program.opsOf(device))
-    work[op.stage] += durationOf(costs, op);
+    if (isWork(op))
+      work[op.stage] += durationOf(costs, op);
   auto most = llvm::max_element(work);
   return {static_cast<uint32_t>(most - work.begin()), *most};
 }
