@@ -86,16 +86,12 @@ DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeli
   OpId next = first;
   for (OpId op = first; op <= last; op = next) {
     next = program.ops[op].has(OverlapFirst) ? program.groupEnd(op) : op + 1;
-    int64_t start = 0;
-    if (next - op > 1 || program.ops[op].isCompute()) {
-      start = timeline.end[op] - durationOfGroup(costs, &program.ops[op], next - op);
-    } else {
-      if (!isBusyOtherwise(costs, timeline, program.ops[op]))
-        continue;
+    // What takes no time, as a wait, ends a gap as well: it is what the device stood for.
+    int64_t start = timeline.end[op];
+    if (next - op > 1 || program.ops[op].isCompute())
+      start -= durationOfGroup(costs, &program.ops[op], next - op);
+    else if (isBusyOtherwise(costs, timeline, program.ops[op]))
       start = timeline.start(program, costs, op);
-      if (start == timeline.end[op])
-        continue; // no interval
-    }
     const int64_t duration = timeline.end[op] - start;
     times.busy += duration;
     if (next - op > 1 || program.ops[op].isUseful())
