@@ -68,15 +68,14 @@ Lanes::Served Lanes::serve(Lane &lane, const Event &event) {
   return {event.key, begin, lane.last};
 }
 
-/// Joins those that go on at once. What none of them has had a whole unit of is lost to all.
+/// Joins those that go on at once. What none of them has had a whole unit of is lost to all. A transfer
+/// without service never joins, so it delays nobody.
 std::optional<Lanes::Served> Lanes::share(Lane &lane, const Event &event) {
+  if (event.service == 0)
+    return Served{event.key, event.time, event.time};
   if (!lane.members.empty())
     lane.served += (event.time - lane.last) / static_cast<int64_t>(lane.members.size());
   lane.last = event.time;
-  if (event.service == 0) {
-    schedule(lane, event.lane);
-    return Served{event.key, event.time, event.time};
-  }
   lane.members.push_back({plus(lane.served, event.service), event.key, event.time});
   std::push_heap(lane.members.begin(), lane.members.end(), std::greater<>());
   schedule(lane, event.lane);
