@@ -267,10 +267,9 @@ Verdict Compilation::verifyPosted(const Instance &instance, Diagnostics &diagnos
 }
 
 bool addTimeline(Instance &instance, Diagnostics &diagnostics) {
-  if (instance.program.isExplicit && instance.program.receivesWaitAtUse && !instance.posted) {
-    instance.posted = postCells(instance.program);
-    instance.postedIndex = std::make_unique<ProgramIndex>(*instance.posted);
-  }
+  if (!instance.timeline && !instance.posted)
+    if (instance.posted = timedProgram(instance); instance.posted)
+      instance.postedIndex = std::make_unique<ProgramIndex>(*instance.posted);
   if (!instance.timeline)
     instance.timeline = simulate(instance.timed(), instance.timedIndex(), instance.costs, diagnostics);
   return instance.timeline.has_value();

@@ -50,7 +50,7 @@ struct Instance {
   std::unique_ptr<ProgramIndex> index;
   CostModel costs;
   Verdict verdict;
-  /// Cells of a table with the waits of the runtime that runs them; nothing for other programs.
+  /// What the timeline is of, where that is another program (Posted.h).
   std::optional<Program> posted;
   std::unique_ptr<ProgramIndex> postedIndex;
   std::optional<Timeline> timeline; ///< Of `timed()`.

@@ -17,7 +17,7 @@ void checkCosts(Instance &instance, Diagnostics &diagnostics, const SourceManage
     checkMemory(instance.timed(), instance.timedIndex(), instance.costs, *instance.timeline, diagnostics,
                 &sources);
   if (mayBlock)
-    checkBlockedWork(program, instance.costs, *instance.timeline, diagnostics);
+    checkBlockedWork(instance.timed(), instance.costs, *instance.timeline, diagnostics);
 }
 
 bool isAsked(Rule rule, Compilation::Depth depth) {

@@ -4,9 +4,10 @@
 
 namespace sluice {
 
-Execution::Execution(const Requests &requests, const ChannelRules &rules, const EventClock *clock)
-    : requests(requests), program(requests.program), rules(rules), clock(clock), flags(requests.size()),
-      queueNext(requests.queueHead), queueLeft(requests.queueHead.size()),
+Execution::Execution(const Requests &requests, const ChannelRules &rules, const EventClock *clock,
+                     Lanes *lanes, OwnMoves *moves)
+    : requests(requests), program(requests.program), rules(rules), clock(clock), lanes(lanes), moves(moves),
+      flags(requests.size()), queueNext(requests.queueHead), queueLeft(requests.queueHead.size()),
       cursor(program.deviceBegin.begin(), program.deviceBegin.begin() + program.devices),
       resumeAt(program.devices), nextPost(requests.begin.begin(), requests.begin.end() - 1),
       nextWait(requests.waitBegin.begin(), requests.waitBegin.end() - 1),
@@ -28,6 +29,11 @@ Execution::Execution(const Requests &requests, const ChannelRules &rules, const 
   beganAt.resize(program.devices);
   readyAt.resize(requests.size());
   freeAt.resize(queueNext.size());
+  calledAt.resize(requests.meetingCount());
+  if (lanes) {
+    sentAt.assign(requests.size(), -1);
+    arrivedAt.assign(requests.size(), -1);
+  }
 }
 
 int64_t Execution::plus(int64_t a, int64_t b) {
@@ -43,7 +49,13 @@ bool Execution::run() { return clock ? walk<true>() : walk<false>(); }
 template <bool isTimed> bool Execution::walk() {
   for (uint32_t device = program.devices; device-- > 0;)
     runnable.push_back(device);
-  while (!runnable.empty() || !changed.empty()) {
+  while (!overflowed) {
+    if (runnable.empty() && changed.empty()) {
+      if (!isTimed || !lanes || lanes->isEmpty())
+        break;
+      settle();
+      continue;
+    }
     if (!changed.empty()) {
       const RequestId r = changed.back();
       changed.pop_back();
@@ -54,6 +66,8 @@ template <bool isTimed> bool Execution::walk() {
     runnable.pop_back();
     runDevice<isTimed>(device);
   }
+  if (overflowed)
+    return true; // whether it completes is not for a clock to say
   for (uint32_t device = 0; device < program.devices; ++device)
     if (isStuck(device))
       return false;
@@ -66,6 +80,18 @@ template <bool isTimed> void Execution::runDevice(uint32_t device) {
     const OpId at = cursor[device];
     const Op &entry = program.ops[at];
     const bool isRequest = entry.isCommunication() || requests.joins(entry);
+    if (isTimed && moves && moves->isOwn(entry)) {
+      resumeAt[device] = at + 1;
+      if (!moves->run(device, at, now[device])) {
+        blocks[device] = 1;
+        blockedBy[device] = noRequest;
+        return;
+      }
+      endOf[at] = now[device];
+      cursor[device] = at + 1;
+      overflowed |= moves->hasOverflowed();
+      continue;
+    }
     if (!isRequest) {
       const OpId next = program.groupEnd(at);
       if constexpr (isTimed) {
@@ -198,6 +224,8 @@ void Execution::makeReady(RequestId r) {
   changed.push_back(r);
   if (!requests.isCall(r))
     return;
+  if (clock)
+    calledAt[requests.direction[r]] = std::max(calledAt[requests.direction[r]], readyAt[r]);
   if (--absent[requests.direction[r]] == 0)
     for (RequestId other : requests.callsOf(requests.direction[r]))
       changed.push_back(other);
@@ -250,19 +278,64 @@ template <bool isTimed> void Execution::look(RequestId r) {
   if (rules.isRendezvous())
     if (const RequestId partner = requests.partner(r); !(flags[partner] & Met) || !isOpen(partner))
       return;
+  if (isTimed && lanes && !hasArrived(r))
+    return;
   end<isTimed>(r);
 }
 
-/// The latest of what a request waited for, and how long it is under way from there.
-template <bool isTimed> int64_t Execution::doneTime(RequestId r) {
+const Route *Execution::sharedRoute(RequestId r) const {
+  return lanes ? clock->sharedRoute(requests.op[requests.isSend(r) ? r : requests.partner(r)]) : nullptr;
+}
+
+/// Whether what `r` waits for has come over its lane. Under rendezvous the transfer begins here.
+bool Execution::hasArrived(RequestId r) {
+  if (!rules.isRendezvous() && requests.isSend(r))
+    return true; // stored: it is done before that
+  const RequestId sender = requests.isSend(r) ? r : requests.partner(r);
+  const Route *route = sharedRoute(sender);
+  if (!route || arrivedAt[sender] >= 0)
+    return true;
+  if (sentAt[sender] < 0)
+    send(sender, *route, metTime(sender));
+  return false;
+}
+
+void Execution::send(RequestId r, const Route &route, int64_t time) {
   const OpId id = requests.op[r];
-  int64_t met = readyAt[r];
-  if (requests.isCall(r)) {
-    for (RequestId other : requests.callsOf(requests.direction[r]))
-      met = std::max(met, readyAt[other]);
-    metAt[r] = met;
-    return plus(met, clock->transfer(id));
+  sentAt[r] = time;
+  lanes->join(route.lane, time, clock->transfer(id) - route.latency,
+              static_cast<uint64_t>(id) << 16 | messageOf(program, id).to);
+}
+
+/// The earliest event of the lanes, now that nothing else can go on.
+void Execution::settle() {
+  const std::optional<Lanes::Served> served = lanes->advance();
+  overflowed |= lanes->hasOverflowed();
+  if (!served)
+    return;
+  const auto id = static_cast<OpId>(served->key >> 16);
+  if (!program.ops[id].isCommunication()) {
+    const uint32_t device = moves->settle(program.deviceOf(id), id, served->begin, served->end);
+    overflowed |= moves->hasOverflowed();
+    if (device == noDevice)
+      return;
+    now[device] = std::max(now[device], moves->done[id]);
+    resume(device);
+    return;
   }
+  const RequestId sender = requests.of(id), receiver = requests.partner(sender);
+  arrivedAt[sender] = plus(served->end, sharedRoute(sender)->latency);
+  if (rules.isRendezvous()) {
+    metAt[sender] = served->begin;
+    changed.push_back(sender);
+  }
+  if (receiver != noRequest)
+    changed.push_back(receiver);
+}
+
+/// The latest of what a request waited for.
+int64_t Execution::metTime(RequestId r) const {
+  int64_t met = readyAt[r];
   auto wholeGroup = [&](RequestId of) {
     if (!rules.atomicGroups)
       return;
@@ -281,18 +354,32 @@ template <bool isTimed> int64_t Execution::doneTime(RequestId r) {
   const RequestId partner = requests.partner(r);
   if (rules.isRendezvous()) {
     wholeGroup(partner);
-    metAt[r] = met = std::max(met, readyAt[partner]);
-    return plus(met, clock->transfer(requests.isSend(r) ? id : requests.op[partner]));
+    return std::max(met, readyAt[partner]);
   }
-  if (!requests.isSend(r)) {
-    // Under way from the end of its send on, whether the receive was posted or not.
-    const int64_t arrival = plus(doneAt[partner], clock->transfer(requests.op[partner]));
-    metAt[r] = std::max(met, doneAt[partner]);
-    return std::max(met, arrival);
+  if (!requests.isSend(r))
+    return std::max(met, doneAt[partner]);
+  return isBounded(r) ? std::max(met, doneAt[requests.receive(r, rules.depth)]) : met;
+}
+
+/// When a request is done: the latest of what it waited for, and how long it is under way from there.
+template <bool isTimed> int64_t Execution::doneTime(RequestId r) {
+  if (requests.isCall(r)) {
+    metAt[r] = calledAt[requests.direction[r]];
+    return plus(metAt[r], clock->transfer(requests.op[r]));
   }
-  if (isBounded(r))
-    met = std::max(met, doneAt[requests.receive(r, rules.depth)]);
-  return metAt[r] = met;
+  const RequestId sender = requests.isSend(r) ? r : requests.partner(r);
+  const Route *route = sharedRoute(sender);
+  if (rules.isRendezvous()) {
+    metAt[r] = route ? metAt[sender] : metTime(r);
+    return route ? arrivedAt[sender] : plus(metAt[r], clock->transfer(requests.op[sender]));
+  }
+  metAt[r] = metTime(r);
+  if (requests.isSend(r))
+    return metAt[r];
+  // Under way from the end of its send on, whether the receive was posted or not.
+  const int64_t arrival =
+      route ? arrivedAt[sender] : plus(doneAt[sender], clock->transfer(requests.op[sender]));
+  return std::max(metAt[r], arrival);
 }
 
 template <bool isTimed> void Execution::end(RequestId r) {
@@ -318,6 +405,9 @@ template <bool isTimed> void Execution::end(RequestId r) {
   if (rules.isRendezvous()) {
     changed.push_back(requests.partner(r));
   } else if (requests.isSend(r)) {
+    if (isTimed)
+      if (const Route *route = sharedRoute(r))
+        send(r, *route, doneAt[r]);
     if (const RequestId receive = requests.partner(r); receive != noRequest)
       changed.push_back(receive);
   } else if (!rules.isUnbounded()) {

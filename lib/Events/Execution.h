@@ -6,6 +6,8 @@
 // at a wait until the started request is.
 #pragma once
 
+#include "Events/Lanes.h"
+#include "Events/OwnMoves.h"
 #include "Events/Requests.h"
 
 namespace sluice {
@@ -18,12 +20,16 @@ public:
   virtual int64_t duration(OpId first, uint32_t count) const = 0;
   /// How long the message of a send, or a joint call, is under way.
   virtual int64_t transfer(OpId request) const = 0;
+  /// The way of the message of a send, if it shares a lane with others; else null.
+  virtual const Route *sharedRoute(OpId) const { return nullptr; }
 };
 
 class Execution {
 public:
-  /// Both are referred to.
-  Execution(const Requests &requests, const ChannelRules &rules, const EventClock *clock = nullptr);
+  /// All are referred to. With a clock: `lanes` of messages that delay each other, and `moves`, which fills
+  /// in what a device does alone, if that takes time.
+  Execution(const Requests &requests, const ChannelRules &rules, const EventClock *clock = nullptr,
+            Lanes *lanes = nullptr, OwnMoves *moves = nullptr);
 
   /// True if every device reaches the end of its program.
   bool run();
@@ -43,6 +49,8 @@ public:
   /// With a clock, of a program that completes: when each op has ended, and of requests when the other end
   /// was there as well, so that the rest is under way, and when they were done.
   std::vector<int64_t> endOf, metAt, doneAt;
+  /// With lanes, per request, of a send: when its transfer was ready to go and when it had arrived.
+  std::vector<int64_t> sentAt, arrivedAt;
   /// A time has left 64 bits: none is right.
   bool hasOverflowed() const { return overflowed; }
 
@@ -61,6 +69,11 @@ private:
   template <bool isTimed> void look(RequestId r);
   template <bool isTimed> void end(RequestId r);
   template <bool isTimed> int64_t doneTime(RequestId r);
+  int64_t metTime(RequestId r) const;
+  const Route *sharedRoute(RequestId r) const;
+  bool hasArrived(RequestId r);
+  void send(RequestId r, const Route &route, int64_t time);
+  void settle();
   bool connect(uint32_t device, RequestId first, RequestId end);
   void post(uint32_t device, RequestId first, RequestId end);
   bool wait(uint32_t device);
@@ -80,6 +93,8 @@ private:
   const Program &program;
   const ChannelRules rules;
   const EventClock *clock;
+  Lanes *lanes;
+  OwnMoves *moves;
 
   std::vector<uint8_t> flags;       // per request
   std::vector<uint32_t> unmet;      // per first request of a statement, under atomic groups: members not met
@@ -101,10 +116,11 @@ private:
   std::vector<RequestId> changed; // requests to look at again
   uint64_t done = 0;
 
-  std::vector<int64_t> now;     // per device
-  std::vector<int64_t> beganAt; // per device: when it came to a statement whose pairs are not connected
-  std::vector<int64_t> readyAt; // per request
-  std::vector<int64_t> freeAt;  // per queue: when all it has served was done
+  std::vector<int64_t> now;      // per device
+  std::vector<int64_t> beganAt;  // per device: when it came to a statement whose pairs are not connected
+  std::vector<int64_t> readyAt;  // per request
+  std::vector<int64_t> freeAt;   // per queue: when all it has served was done
+  std::vector<int64_t> calledAt; // per meeting: when the last call so far was ready
   bool overflowed = false;
 };
 

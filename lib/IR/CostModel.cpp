@@ -18,6 +18,44 @@ CostModel CostModel::ofTicks(uint32_t stages, int64_t forward, int64_t input, in
   return costs;
 }
 
+static int64_t ofStage(const std::vector<int64_t> &times, uint32_t stage) {
+  return times.empty() ? 0 : times[stage];
+}
+
+/// Of a collective, or a move to or from the host; of a send or receive under `transfers = blocking`.
+static int64_t movingTime(const CostModel &costs, const Op &op) {
+  switch (op.kind) {
+  case OpKind::Reduce:
+    return ofStage(costs.reduce, op.stage);
+  case OpKind::Unshard:
+    return ofStage(costs.unshard, op.stage);
+  case OpKind::ReduceTied:
+    return ofStage(costs.reduceTied, op.microbatch);
+  case OpKind::Offload:
+    return costs.offload.empty() ? 0 : costs.offload.at(op.stage, op.microbatch);
+  case OpKind::Reload:
+    return costs.reload.empty() ? 0 : costs.reload.at(op.stage, op.microbatch);
+  default:
+    break;
+  }
+  if (!costs.transfersBlock || op.namesPeer())
+    return 0;
+  switch (op.kind) {
+  case OpKind::SendActivation:
+    return costs.activationTransfer.at(op.stage, op.microbatch);
+  case OpKind::RecvActivation:
+    return op.stage == 0 ? 0 : costs.activationTransfer.at(op.stage - 1u, op.microbatch);
+  case OpKind::SendGradient:
+    return costs.gradientTransfer.at(op.stage, op.microbatch);
+  case OpKind::RecvGradient:
+    return op.stage + 1u < costs.gradientTransfer.stageCount()
+               ? costs.gradientTransfer.at(op.stage + 1u, op.microbatch)
+               : 0;
+  default:
+    return 0;
+  }
+}
+
 int64_t durationOf(const CostModel &costs, const Op &op) {
   switch (op.kind) {
   case OpKind::Forward:
@@ -30,8 +68,16 @@ int64_t durationOf(const CostModel &costs, const Op &op) {
     return costs.backwardWeight.at(op.stage, op.microbatch);
   case OpKind::Recompute:
     return costs.recompute.at(op.stage, op.microbatch);
-  default:
+  case OpKind::Update:
+    return ofStage(costs.update, op.stage);
+  case OpKind::Drop:
+  case OpKind::Zero:
+  case OpKind::Reshard:
+  case OpKind::Scale:
+  case OpKind::Norm:
     return 0;
+  default:
+    return op.isStarted() || op.isWait() ? 0 : movingTime(costs, op);
   }
 }
 

@@ -2,11 +2,14 @@
 // whose next op (or overlap) has its inputs runs it. The order is that of PyTorch's placement of
 // communication (torch.distributed.pipelining, _add_send_recv).
 //
+// What several devices make together, a reduction of copies say, runs on none of them before all have come to
+// it: else a receive would be placed behind a call that the sender makes only after its send.
+//
 // A device that lacks an input is not asked again in vain: what it lacks wakes it when it is made, in the
 // same round if its turn is still to come. So the work is linear in ops whatever the number of devices.
 #pragma once
 
-#include "IR/Program.h"
+#include "Passes/JointCalls.h"
 
 #include "llvm/Support/Compiler.h"
 
@@ -154,6 +157,7 @@ template <typename Visit> bool runInRounds(const Program &program, const Program
   Deliveries deliveries(program, index, isPossible);
   if (!isPossible)
     return false;
+  JointCalls calls(program);
   std::vector<OpId> next(program.deviceBegin.begin(), program.deviceBegin.end() - 1);
   std::vector<bool> isWaiting(program.devices);
   DeviceSet round(program.devices), later(program.devices);
@@ -169,18 +173,20 @@ template <typename Visit> bool runInRounds(const Program &program, const Program
       const OpId begin = next[d], last = program.deviceBegin[d + 1];
       const OpId end = std::min(program.groupEnd(begin), last);
       deliveries.prefetch(begin);
-      if (!deliveries.areHere(begin, end)) {
+      auto wake = [&](uint32_t device) {
+        isWaiting[device] = false;
+        (device > d ? round : later).insert(device);
+        woken += device < d;
+      };
+      if (!deliveries.areHere(begin, end) || !calls.comeTo(begin, d, wake)) {
         isWaiting[d] = true;
         continue;
       }
       for (OpId op = begin; op < end; ++op)
         deliveries.make(op, [&](OpId consumer) {
           const uint32_t device = deliveries.deviceOf(consumer);
-          if (!isWaiting[device] || consumer >= program.groupEnd(next[device]))
-            return;
-          isWaiting[device] = false;
-          (device > d ? round : later).insert(device);
-          woken += device < d;
+          if (isWaiting[device] && consumer < program.groupEnd(next[device]))
+            wake(device);
         });
       visit(d, begin, end);
       next[d] = end;

@@ -15,7 +15,7 @@ void BindingTree::addChain(OpId op) {
   while (nodes[op].parent == noOp) {
     Binding binding = bindings.of(op);
     if (binding.op == noOp) {
-      nodes[op] = {op, op, 0, 0};
+      nodes[op] = {op, op, 0, binding.transfer};
       break;
     }
     pending.emplace_back(op, binding);
@@ -25,10 +25,12 @@ void BindingTree::addChain(OpId op) {
     const auto &[child, binding] = pending.back();
     const Node &parent = nodes[binding.op];
     const Node &ancestor = nodes[parent.jump];
+    const int64_t moved =
+        bindings.isMove(binding.op) ? bindings.end(binding.op) - bindings.start(binding.op) : 0;
     // Two jumps of equal length become one of twice that and one step.
     const bool joins = parent.depth - ancestor.depth == ancestor.depth - nodes[ancestor.jump].depth;
     nodes[child] = {binding.op, joins ? ancestor.jump : binding.op, parent.depth + 1,
-                    parent.transferred + binding.transfer};
+                    parent.transferred + moved + binding.transfer};
   }
 }
 
@@ -39,14 +41,15 @@ int64_t BindingTree::transferSince(int64_t from, OpId last) const {
   OpId first = last;
   while (true) {
     const Node &node = nodes[first];
-    if (bindings.start(node.jump) > from)
+    if (node.jump != first && bindings.start(node.jump) > from)
       first = node.jump;
-    else if (bindings.start(node.parent) > from)
+    else if (node.parent != first && bindings.start(node.parent) > from)
       first = node.parent;
     else
       break;
   }
-  const int64_t transfer = nodes[first].transferred - nodes[nodes[first].parent].transferred;
+  const OpId parent = nodes[first].parent;
+  const int64_t transfer = nodes[first].transferred - (parent == first ? 0 : nodes[parent].transferred);
   return nodes[last].transferred - nodes[first].transferred +
          std::min(transfer, bindings.start(first) - from);
 }

@@ -13,13 +13,13 @@ public:
   /// Keeps a reference to `bindings`. Linear in the ops.
   BindingTree(const Program &program, const Bindings &bindings);
 
-  /// Time under transfers between `from` and the start of the op or overlap that begins at `last`, along the
-  /// chain that leads there.
+  /// Time under transfers, collectives and host moves between `from` and the start of the op or overlap that
+  /// begins at `last`, along the chain that leads there.
   int64_t transferSince(int64_t from, OpId last) const;
 
 private:
   struct Node {
-    OpId parent = noOp; // itself: starts at time 0; noOp: not yet made
+    OpId parent = noOp; // itself: waits for no op; noOp: not yet made
     OpId jump = noOp;
     uint32_t depth = 0;
     int64_t transferred = 0; // along the chain from time 0 to the op's start

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-// One that computes, if one ends the step: else a device waits for a message at its end.
+// One that computes, if one ends the step: else what a device does or waits for at its end.
 static OpId lastOp(const Program &program, const Timeline &timeline) {
   for (uint32_t device = 0; device < program.devices; ++device)
     for (OpId op = program.deviceBegin[device + 1]; op > program.deviceBegin[device]; --op)
@@ -13,7 +13,7 @@ static OpId lastOp(const Program &program, const Timeline &timeline) {
           return op - 1;
         break;
       }
-  if (program.isExplicit)
+  if (program.isExplicit || timeline.makespan > 0)
     for (OpId op = 0; op < program.size(); ++op)
       if (timeline.end[op] == timeline.makespan)
         return op;
@@ -29,7 +29,8 @@ std::vector<CriticalStep> criticalPath(const Program &program, const ProgramInde
     while (program.ops[op].has(OverlapFollower))
       --op;
     Binding binding = bindings.of(op);
-    path.push_back({op, bindings.start(op), timeline.end[op], binding.kind, binding.transfer});
+    path.push_back(
+        {op, bindings.start(op), timeline.end[op], binding.kind, binding.transfer, bindings.isMove(op)});
     op = binding.op;
   }
   std::reverse(path.begin(), path.end());
@@ -40,7 +41,7 @@ CriticalSummary summarize(llvm::ArrayRef<CriticalStep> path) {
   CriticalSummary summary;
   for (const CriticalStep &step : path) {
     summary.ops += step.end != step.start;
-    summary.compute += step.end - step.start;
+    (step.isMove ? summary.transfer : summary.compute) += step.end - step.start;
     summary.transfer += step.transfer;
   }
   return summary;

@@ -11,6 +11,7 @@ struct CriticalStep {
   int64_t start = 0, end = 0;
   EdgeKind via = EdgeKind::Order; ///< The prerequisite that held it up: the step before.
   int64_t transfer = 0;           ///< Time between the end of the step before and `start`.
+  bool isMove = false; ///< Its own time is that of a collective, a host move or a blocking transfer.
 };
 
 /// From time 0 to the makespan, in CostModel::unit; ties as Bindings has them, and of several last ops the

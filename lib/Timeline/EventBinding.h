@@ -1,10 +1,11 @@
 // Why a send, receive, wait or joint call ends when it does: the op whose end, plus the transfers in between,
 // is its end. Requests stand in queues, so between that op and the end there may be several messages, one
-// after the other. Private to lib/Timeline.
+// after the other. Of an op that occupies its device while its request is under way, why it begins. Private
+// to lib/Timeline.
 #pragma once
 
-#include "Events/Requests.h"
 #include "Timeline/Binding.h"
+#include "Timeline/EventGraph.h"
 
 namespace sluice {
 
@@ -16,6 +17,7 @@ public:
   /// Moves `best`, which is the op before in the program, to what ends the statement at `first` if that came
   /// later. Amortised linear over all ops.
   void consider(OpId first, Binding &best) const;
+  const Requests &requests() const { return graph.requests; }
 
 private:
   /// The last prerequisite of an event: another request's end, or that of an op (noOp: time 0).
@@ -30,25 +32,14 @@ private:
 
   Cause causeOf(RequestId r) const;
   const Cause &rootOf(RequestId r) const;
-  void beginOf(RequestId r, Latest &latest) const;
-  void readyOf(RequestId r, Latest &latest) const;
-  void wholeGroup(RequestId r, Latest &latest) const;
-  int64_t doneAt(RequestId r) const { return timeline.done[requests.op[r]]; }
-  OpId opBefore(OpId op) const;
-  EdgeKind kindOf(RequestId r) const;
 
   const Program &program;
   const CostModel &costs;
   const Timeline &timeline;
-  const ChannelRules rules;
-  const Requests requests;
-  std::vector<RequestId> before; ///< Per request, of the statement before it in its queue the last to end.
-  std::vector<OpId> waitOps;     ///< Of Requests::waits.
-  std::vector<OpId> waitOf;      ///< Per request; only where transfers move in waits alone.
-  /// Under connect = first_use: the first request of each device to each other.
-  llvm::DenseMap<std::pair<uint32_t, uint32_t>, RequestId> firstUse;
+  const EventGraph graph;
   // Per request, once asked for: the op that ends it, over the requests between.
   mutable std::vector<Cause> roots;
+  mutable std::vector<Cause> meetings; // of joint calls: what the last of them waits for
   mutable std::vector<std::pair<RequestId, Cause>> pending;
 };
 

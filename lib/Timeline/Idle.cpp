@@ -1,6 +1,7 @@
 #include "Timeline/Idle.h"
 
 #include "Timeline/BindingTree.h"
+#include "Timeline/SimulateEvents.h"
 
 #include <algorithm>
 
@@ -29,6 +30,8 @@ public:
       transferred += to - std::max(sent, from);
       last = binding.op;
       to = sent > from ? bindings.start(last) : from;
+      if (sent > from && bindings.isMove(last))
+        transferred += sent - std::max(to, from);
     }
     return transferred;
   }
@@ -54,20 +57,42 @@ ComputeRange computeRange(const Program &program, uint32_t device) {
   return {first, last - 1};
 }
 
+/// Whether an op is busy that does not compute: an update, or a collective or host move, or under
+/// `transfers = blocking` a transfer, that holds its device up.
+bool isBusyOtherwise(const CostModel &costs, const Timeline &timeline, const Op &op) {
+  return op.kind == OpKind::Update || (!timeline.met.empty() && occupiesFromMet(costs, op));
+}
+
 DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeline &timeline, Gaps &gaps,
                     uint32_t device) {
   DeviceTimes times;
+  const OpId deviceEnd = program.deviceBegin[device + 1];
   auto [first, last] = computeRange(program, device);
-  if (first == program.deviceBegin[device + 1]) {
-    times.idle = times.fill = timeline.makespan;
+  const bool computes = first != deviceEnd;
+  int64_t busyBefore = 0, busyBehind = 0; // outside the range
+  auto otherwise = [&](OpId begin, OpId end, int64_t &sum) {
+    for (OpId op = begin; op < end; ++op)
+      if (isBusyOtherwise(costs, timeline, program.ops[op]))
+        sum += timeline.end[op] - timeline.start(program, costs, op);
+  };
+  otherwise(program.deviceBegin[device], first, busyBefore);
+  if (!computes) {
+    times.busy = busyBefore;
+    times.idle = times.fill = timeline.makespan - times.busy;
     return times;
   }
+  otherwise(last + 1, deviceEnd, busyBehind);
   int64_t free = -1; // when the device has ended all before `op`; below 0 before its first compute op
   OpId next = first;
   for (OpId op = first; op <= last; op = next) {
     next = program.ops[op].has(OverlapFirst) ? program.groupEnd(op) : op + 1;
-    int64_t duration = durationOfGroup(costs, &program.ops[op], next - op);
-    int64_t start = timeline.end[op] - duration;
+    // What takes no time, as a wait, ends a gap as well: it is what the device stood for.
+    int64_t start = timeline.end[op];
+    if (next - op > 1 || program.ops[op].isCompute())
+      start -= durationOfGroup(costs, &program.ops[op], next - op);
+    else if (isBusyOtherwise(costs, timeline, program.ops[op]))
+      start = timeline.start(program, costs, op);
+    const int64_t duration = timeline.end[op] - start;
     times.busy += duration;
     if (next - op > 1 || program.ops[op].isUseful())
       times.useful += duration;
@@ -78,9 +103,10 @@ DeviceTimes timesOf(const Program &program, const CostModel &costs, const Timeli
     free = timeline.end[op];
   }
   times.spanEnd = free;
+  times.busy += busyBefore + busyBehind;
   times.idle = timeline.makespan - times.busy;
-  times.fill = times.spanBegin;
-  times.drain = timeline.makespan - times.spanEnd;
+  times.fill = times.spanBegin - busyBefore;
+  times.drain = timeline.makespan - times.spanEnd - busyBehind;
   return times;
 }
 

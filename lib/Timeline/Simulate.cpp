@@ -1,5 +1,6 @@
 #include "Timeline/Simulate.h"
 
+#include "Events/OwnMoves.h"
 #include "Events/Requests.h"
 #include "Timeline/SimulateEvents.h"
 
@@ -11,6 +12,8 @@ namespace sluice {
 int64_t Timeline::start(const Program &program, const CostModel &costs, OpId op) const {
   while (program.ops[op].has(OverlapFollower))
     --op;
+  if (!met.empty() && occupiesFromMet(costs, program.ops[op]))
+    return met[op];
   return end[op] - durationOfGroup(costs, &program.ops[op], program.groupEnd(op) - op);
 }
 
@@ -31,10 +34,10 @@ struct DeviceState {
 };
 
 // One call of a reduction, tied weight or norm that several devices make together. Calls over the same
-// devices stand in one order on all of them, so none is held up by the one before it.
+// devices stand in one order on all of them, so all have come to the one before when all have to this.
 struct Joint {
   uint32_t absent = 0;
-  int64_t latest = 0;
+  int64_t latest = 0;      // when the last has come; once all have, when it is done
   int64_t waiters = unset; // devices that stand at it or at its wait
 };
 bool hasJointCalls(const Program &program) {
@@ -43,9 +46,19 @@ bool hasJointCalls(const Program &program) {
   });
 }
 
+/// What a simulation has to look at.
+enum class Mode : uint8_t {
+  Fast,    ///< Costs that no microbatch changes, and sums that cannot overflow.
+  Checked, ///< Any costs, but no message delays another.
+  Shared,  ///< Some links are shared.
+};
+
 // Devices take turns: each runs until its next op lacks an input, then waits in the slot of the op that
-// makes it. `fast` stands for costs that no microbatch changes and sums that cannot overflow.
-template <bool fast> class Simulation {
+// makes it, or in that of the message that has not arrived. When none can run, the lanes carry out their next
+// event: nothing that follows from it joins a lane before it.
+template <Mode mode> class Simulation {
+  static constexpr bool fast = mode == Mode::Fast;
+
 public:
   Simulation(const Program &program, const ProgramIndex &index, const CostModel &costs)
       : program(program), index(index), costs(costs), ops(program.ops.data()), ends(program.size(), unset),
@@ -55,19 +68,25 @@ public:
       devices[device].programEnd = program.deviceBegin[device + 1];
       enqueue(device);
     }
-    if (!hasJointCalls(program))
-      return;
-    calls.emplace(program, ChannelRules());
-    nextCall.assign(calls->begin.begin(), calls->begin.end() - 1);
-    nextWait.assign(calls->waitBegin.begin(), calls->waitBegin.end() - 1);
-    joints.resize(calls->meetingCount());
-    for (uint32_t i = 0; i < joints.size(); ++i)
-      joints[i].absent = static_cast<uint32_t>(calls->membersOf(calls->callsOf(i).front()).size());
+    if (hasJointCalls(program))
+      findCalls();
+    if constexpr (mode == Mode::Shared) {
+      lanes.emplace(costs);
+      arrivals.assign(program.size(), unset);
+    }
+    if (hasMovingTimes(program, costs))
+      moves.emplace(program, costs, calls ? &*calls : nullptr, lanes ? &*lanes : nullptr);
   }
 
   /// False if the program is stuck or a time has overflowed.
   bool run() {
-    while (queued > 0 && !overflowed) {
+    while (!overflowed) {
+      if (queued == 0) {
+        if (!lanes || lanes->isEmpty())
+          break;
+        settle();
+        continue;
+      }
       uint32_t device = queue[queueHead];
       queueHead = queueHead + 1 == queue.size() ? 0 : queueHead + 1;
       --queued;
@@ -78,7 +97,24 @@ public:
   }
 
   bool hasOverflowed() const { return overflowed; }
-  std::vector<int64_t> takeEnds() { return std::move(ends); }
+  Timeline takeTimeline() {
+    Timeline timeline;
+    timeline.end = std::move(ends);
+    for (uint32_t device = 0; device < program.devices; ++device)
+      if (!program.opsOf(device).empty())
+        timeline.makespan = std::max(timeline.makespan, timeline.end[program.deviceBegin[device + 1] - 1]);
+    if (moves) {
+      timeline.met = std::move(moves->met);
+      timeline.done = std::move(moves->done);
+      for (OpId op = 0; op < program.size(); ++op)
+        if (timeline.met[op] < 0)
+          timeline.met[op] = timeline.done[op] = timeline.end[op];
+    }
+    timeline.arrived = std::move(arrivals);
+    for (const auto &[key, slot] : skipSlot)
+      timeline.arrivedOverSkips[{static_cast<OpId>(key >> 16), key & 0xffff}] = skipArrivals[slot];
+    return timeline;
+  }
 
 private:
   int64_t at(const StageTable<int64_t> &table, uint32_t stage, uint32_t microbatch) const {
@@ -105,6 +141,8 @@ private:
       return costs.backwardWeight.inRow(0, op.stage);
     case OpKind::Recompute:
       return costs.recompute.inRow(0, op.stage);
+    case OpKind::Update:
+      return costs.update.empty() ? 0 : costs.update[op.stage];
     default:
       return 0;
     }
@@ -126,6 +164,8 @@ private:
     ends[op] = time;
     if (waiter != unset)
       wake(waiter);
+    if constexpr (mode == Mode::Shared)
+      handOn(op, time);
   }
 
   /// Moves `start` to the arrival of what `producer` makes. False, with `missing` set, if it has not run.
@@ -134,12 +174,93 @@ private:
       return true;
     int64_t end = ends[producer];
     if (end < 0) {
-      missing = producer;
+      missing = &ends[producer];
       return false;
     }
     start = std::max(start, plus(end, transfer));
     return true;
   }
+  /// The same of what comes from another stage, over `route` of `routes`.
+  bool awaitMessage(OpId producer, int64_t transfer, const StageTable<uint32_t> &routes, uint32_t column,
+                    const Op &consumer, int64_t &start) {
+    if constexpr (mode == Mode::Shared)
+      if (producer != noOp && sharedRoute(routes, column, consumer.microbatch)) {
+        int64_t &arrival = arrivalOf(producer, consumer.stage);
+        if (arrival < 0)
+          missing = &arrival;
+        else
+          start = std::max(start, arrival);
+        return arrival >= 0;
+      }
+    return await(producer, transfer, start);
+  }
+
+  const Route *sharedRoute(const StageTable<uint32_t> &routes, uint32_t column, uint32_t microbatch) const {
+    const uint32_t route = routes.empty() ? noRoute : routes.at(column, microbatch);
+    return route == noRoute || costs.routes[route].lane == noLane ? nullptr : &costs.routes[route];
+  }
+  /// The slot of the arrival at `stage` of what `producer` makes.
+  int64_t &arrivalOf(OpId producer, uint32_t stage) {
+    if (ops[producer].stage + 1u == stage || stage + 1u == ops[producer].stage)
+      return arrivals[producer];
+    auto [found, isNew] =
+        skipSlot.try_emplace(static_cast<uint64_t>(producer) << 16 | stage, skipArrivals.size());
+    if (isNew)
+      skipArrivals.push_back(unset);
+    return skipArrivals[found->second];
+  }
+
+  /// What `op` has made joins the lanes of its messages.
+  void handOn(OpId op, int64_t time) {
+    const uint32_t s = ops[op].stage, m = ops[op].microbatch;
+    auto join = [&](OpId consumer, const StageTable<int64_t> &transfers, const StageTable<uint32_t> &routes,
+                    uint32_t column) {
+      if (consumer == noOp)
+        return;
+      if (const Route *route = sharedRoute(routes, column, m))
+        lanes->join(route->lane, time, transfers.at(column, m) - route->latency,
+                    static_cast<uint64_t>(op) << 16 | ops[consumer].stage);
+    };
+    const bool isForward = ops[op].kind == OpKind::Forward, isGradient = ops[op].makesGradient();
+    if (isForward && s + 1 < program.stages)
+      join(index.forward(s + 1, m), costs.activationTransfer, costs.activationRoute, s);
+    if (isGradient && s > 0)
+      join(index.backward(s - 1, m), costs.gradientTransfer, costs.gradientRoute, s);
+    for (size_t i = 0; i < costs.skipRoute.size(); ++i) {
+      const SkipEdge &skip = program.skips[i];
+      if (isForward && skip.from == s)
+        join(index.forward(skip.to, m), costs.skipTransfer[i], costs.skipRoute[i], 0);
+      if (isGradient && skip.to == s && skip.hasGradient)
+        join(index.backward(skip.from, m), costs.skipTransfer[i], costs.skipRoute[i], 1);
+    }
+  }
+
+  /// The earliest event of the lanes: what has arrived wakes those that stand for it.
+  void settle() {
+    const std::optional<Lanes::Served> served = lanes->advance();
+    overflowed |= lanes->hasOverflowed();
+    if (!served)
+      return;
+    const auto op = static_cast<OpId>(served->key >> 16);
+    const auto toStage = static_cast<uint32_t>(served->key & 0xffff);
+    if (isHostMove(ops[op])) {
+      const uint32_t device = moves->settle(program.deviceOf(op), op, served->begin, served->end);
+      overflowed |= moves->hasOverflowed();
+      if (device == noDevice)
+        return;
+      DeviceState &state = devices[device];
+      state.clock = std::max(state.clock, moves->done[op]);
+      ends[state.next++] = state.clock;
+      enqueue(device);
+      return;
+    }
+    const Message message{ops[op].stage, toStage, ops[op].microbatch, ops[op].makesGradient()};
+    int64_t &arrival = arrivalOf(op, toStage);
+    const int64_t waiter = arrival;
+    arrival = plus(served->end, routeOf(program, costs, message)->latency);
+    wake(waiter);
+  }
+
   bool awaitInputs(const Op &op, int64_t &start) {
     return awaitChain(op, start) && (fast || program.skips.empty() || awaitSkips(op, start));
   }
@@ -148,14 +269,16 @@ private:
     const uint32_t s = op.stage, m = op.microbatch;
     for (size_t i = 0; i < program.skips.size(); ++i) {
       const SkipEdge &skip = program.skips[i];
+      static const StageTable<uint32_t> noRoutes;
+      const StageTable<uint32_t> &routes = i < costs.skipRoute.size() ? costs.skipRoute[i] : noRoutes;
       auto transfer = [&](uint32_t column) {
         return i < costs.skipTransfer.size() ? costs.skipTransfer[i].at(column, m) : 0;
       };
       if (op.kind == OpKind::Forward && skip.to == s &&
-          !await(index.forward(skip.from, m), transfer(0), start))
+          !awaitMessage(index.forward(skip.from, m), transfer(0), routes, 0, op, start))
         return false;
       if (op.makesGradient() && skip.from == s && skip.hasGradient &&
-          !await(index.backward(skip.to, m), transfer(1), start))
+          !awaitMessage(index.backward(skip.to, m), transfer(1), routes, 1, op, start))
         return false;
     }
     return true;
@@ -164,13 +287,15 @@ private:
     const uint32_t s = op.stage, m = op.microbatch;
     switch (op.kind) {
     case OpKind::Forward:
-      return s == 0 || await(index.forward(s - 1, m), at(costs.activationTransfer, s - 1, m), start);
+      return s == 0 || awaitMessage(index.forward(s - 1, m), at(costs.activationTransfer, s - 1, m),
+                                    costs.activationRoute, s - 1, op, start);
     case OpKind::Backward:
     case OpKind::BackwardInput: {
       OpId recomputed = index.recompute(s, m);
       return await(recomputed == noOp ? index.forward(s, m) : recomputed, 0, start) &&
              (s + 1 == program.stages ||
-              await(index.backward(s + 1, m), at(costs.gradientTransfer, s + 1, m), start));
+              awaitMessage(index.backward(s + 1, m), at(costs.gradientTransfer, s + 1, m),
+                           costs.gradientRoute, s + 1, op, start));
     }
     case OpKind::BackwardWeight:
       return await(index.backward(s, m), 0, start);
@@ -189,8 +314,11 @@ private:
     while (op != state.programEnd && !blocked) {
       if (ops[op].has(OverlapFirst))
         blocked = !runOverlap(op, clock);
-      else if (calls && calls->joins(ops[op])) {
+      else if (ops[op].kind > OpKind::Recompute && calls && calls->joins(ops[op])) {
         if (!runCall(device, op, clock))
+          return;
+      } else if (ops[op].kind > OpKind::Recompute && moves && moves->isOwn(ops[op])) {
+        if (!runOwnMove(device, op, clock))
           return;
       } else if (awaitInputs(ops[op], clock)) {
         clock = plus(clock, duration(ops[op]));
@@ -202,8 +330,8 @@ private:
     // A wait may have moved the clock to an input that has arrived: harmless, the op starts no earlier.
     state.clock = clock;
     if (blocked) {
-      state.nextWaiter = ends[missing];
-      ends[missing] = asWaiter(device);
+      state.nextWaiter = *missing;
+      *missing = asWaiter(device);
     }
   }
 
@@ -228,7 +356,7 @@ private:
     if (!ops[op].isWait()) {
       joint.latest = std::max(joint.latest, clock);
       if (--joint.absent == 0)
-        meet(joint);
+        meet(joint, call);
     }
     if (!ops[op].isStarted() && joint.absent > 0) {
       devices[device].next = op;
@@ -243,8 +371,42 @@ private:
     return true;
   }
 
-  /// All have come: those that stand at it go on.
-  void meet(Joint &joint) {
+  void findCalls() {
+    calls.emplace(program, ChannelRules());
+    nextCall.assign(calls->begin.begin(), calls->begin.end() - 1);
+    nextWait.assign(calls->waitBegin.begin(), calls->waitBegin.end() - 1);
+    joints.resize(calls->meetingCount());
+    for (uint32_t i = 0; i < joints.size(); ++i)
+      joints[i].absent = static_cast<uint32_t>(calls->membersOf(calls->callsOf(i).front()).size());
+    callsDone.resize(calls->queueHead.size());
+  }
+
+  /// A collective of this device alone, or a move to or from its host, or the wait for one. As runCall.
+  bool runOwnMove(uint32_t device, OpId &op, int64_t &clock) {
+    const bool goesOn = moves->run(device, op, clock);
+    overflowed |= moves->hasOverflowed();
+    if (goesOn) {
+      ends[op++] = clock;
+      return true;
+    }
+    devices[device].next = op;
+    devices[device].clock = clock;
+    return false;
+  }
+
+  /// All have come: it begins when the one before over the same devices is done, and those that stand at it
+  /// go on when it is.
+  void meet(Joint &joint, RequestId call) {
+    if (moves) {
+      const llvm::ArrayRef<RequestId> members = calls->callsOf(calls->direction[call]);
+      int64_t &done = callsDone[calls->queue[members.front()]]; // one of each set of devices
+      const int64_t begin = std::max(joint.latest, done);
+      joint.latest = done = plus(begin, movingTime(costs, ops[calls->op[call]]));
+      for (RequestId member : members) {
+        moves->met[calls->op[member]] = begin;
+        moves->done[calls->op[member]] = done;
+      }
+    }
     for (int64_t waiter = joint.waiters; waiter != unset; waiter = devices[waiterOf(waiter)].nextWaiter) {
       DeviceState &member = devices[waiterOf(waiter)];
       member.clock = std::max(member.clock, joint.latest);
@@ -265,7 +427,13 @@ private:
   std::vector<Joint> joints;     // by meeting
   std::vector<RequestId> nextCall;
   std::vector<uint32_t> nextWait;
-  OpId missing = noOp;
+  std::vector<int64_t> callsDone; // by Requests::queue of the first member
+  std::optional<Lanes> lanes;
+  std::optional<OwnMoves> moves;             // where collectives or host moves take time
+  std::vector<int64_t> arrivals;             // slots as `ends`, of the message of each op
+  llvm::DenseMap<uint64_t, size_t> skipSlot; // by op and receiving stage, into:
+  std::vector<int64_t> skipArrivals;
+  int64_t *missing = nullptr; // the slot of what the device at hand lacks
   bool overflowed = false;
 };
 
@@ -285,6 +453,10 @@ bool fitsAnyway(const Program &program, const CostModel &costs) {
     longest = std::max<__int128>(longest, largest(*table));
   for (const auto &[pair, duration] : costs.overlapped)
     longest = std::max<__int128>(longest, duration);
+  for (const auto *times : {&costs.update, &costs.reduce, &costs.unshard, &costs.reduceTied})
+    for (int64_t time : *times)
+      longest = std::max<__int128>(longest, time);
+  longest = std::max<__int128>(longest, std::max(largest(costs.offload), largest(costs.reload)));
   longest += std::max(largest(costs.activationTransfer), largest(costs.gradientTransfer));
   return longest * (program.size() + 1) <= INT64_MAX;
 }
@@ -297,21 +469,15 @@ bool isUniform(const CostModel &costs) {
   return true;
 }
 
-template <bool fast>
+template <Mode mode>
 std::optional<Timeline> runSimulation(const Program &program, const ProgramIndex &index,
                                       const CostModel &costs, Diagnostics &diagnostics) {
-  Simulation<fast> simulation(program, index, costs);
-  if (!simulation.run()) {
-    if (simulation.hasOverflowed())
-      reportOverflow(program, costs, diagnostics);
-    return std::nullopt;
-  }
-  Timeline timeline;
-  timeline.end = simulation.takeEnds();
-  for (uint32_t device = 0; device < program.devices; ++device)
-    if (!program.opsOf(device).empty())
-      timeline.makespan = std::max(timeline.makespan, timeline.end[program.deviceBegin[device + 1] - 1]);
-  return timeline;
+  Simulation<mode> simulation(program, index, costs);
+  if (simulation.run())
+    return simulation.takeTimeline();
+  if (simulation.hasOverflowed())
+    reportOverflow(program, costs, diagnostics);
+  return std::nullopt;
 }
 
 } // namespace
@@ -327,9 +493,11 @@ std::optional<Timeline> simulate(const Program &program, const ProgramIndex &ind
                                  Diagnostics &diagnostics) {
   if (program.isExplicit)
     return simulateEvents(program, costs, diagnostics);
+  if (costs.laneCount > 0)
+    return runSimulation<Mode::Shared>(program, index, costs, diagnostics);
   if (isUniform(costs) && program.skips.empty() && fitsAnyway(program, costs))
-    return runSimulation<true>(program, index, costs, diagnostics);
-  return runSimulation<false>(program, index, costs, diagnostics);
+    return runSimulation<Mode::Fast>(program, index, costs, diagnostics);
+  return runSimulation<Mode::Checked>(program, index, costs, diagnostics);
 }
 
 } // namespace sluice

@@ -1,5 +1,7 @@
 #include "Timeline/Slack.h"
 
+#include "Timeline/EventSlack.h"
+#include "Timeline/Flights.h"
 #include "Timeline/SimulateEvents.h"
 
 #include <algorithm>
@@ -8,21 +10,27 @@ namespace sluice {
 
 namespace {
 
-// The latest end of an op follows from the latest starts of what waits for it. Those are found first, down to
-// the ops nothing waits for, on a stack of our own: chains are as long as programs.
+// The latest end of an op follows from the latest starts of what waits for it, and so does the latest begin
+// of a collective or host move. Those are found first, down to the ops nothing waits for, on a stack of our
+// own: chains are as long as programs.
 class LatestEnds {
 public:
   LatestEnds(const Program &program, const ProgramIndex &index, const CostModel &costs,
              const Timeline &timeline)
       : program(program), index(index), costs(costs), timeline(timeline),
-        bindings(program, index, costs, timeline), latest(program.size(), unknown) {}
+        bindings(program, index, costs, timeline), flights(bindings.moves()),
+        latest(program.size() + (flights ? flights->size() : 0), unknown) {}
 
   std::vector<int64_t> find() {
     for (OpId op = 0; op < program.size(); op = program.groupEnd(op)) {
       pending.push_back(op);
       while (!pending.empty())
-        advance(pending.back());
+        if (pending.back() < program.size())
+          advance(pending.back());
+        else
+          advanceFlight(pending.back());
     }
+    latest.resize(program.size());
     return std::move(latest);
   }
 
@@ -61,16 +69,43 @@ private:
     if (next == program.deviceBegin[program.deviceOf(first) + 1])
       return true;
     // What comes before one device's call holds up all who make it together.
-    for (OpId member : bindings.jointEnds(next))
-      if (!limit(member, 0, bound))
-        return false;
-    return limit(next, 0, bound);
+    return limitByFlight(next, bound) && limit(next, 0, bound);
+  }
+  /// The collective or host move that `op` is must not begin later than it may.
+  bool limitByFlight(OpId op, int64_t &bound) {
+    const uint32_t flight = flights && !program.ops[op].isWait() ? flights->of(op) : Flights::none;
+    if (flight == Flights::none)
+      return true;
+    const uint32_t node = program.size() + flight;
+    if (latest[node] == unknown) {
+      pending.push_back(node);
+      return false;
+    }
+    bound = std::min(bound, latest[node]);
+    return true;
+  }
+  /// The latest begin of a collective or host move: of its devices each goes on when it is done, and then the
+  /// next in its queue begins.
+  void advanceFlight(uint32_t node) {
+    const Flights::Flight &flight = (*flights)[node - program.size()];
+    int64_t bound = timeline.makespan - flight.time();
+    if (latest[node] == unknown) {
+      for (const Flights::Member &member : flights->membersOf(node - program.size()))
+        if (!limit(member.goesOn, member.goesOn == member.op ? 0 : flight.time(), bound))
+          return;
+      if (flight.behind != Flights::none) {
+        const uint32_t behind = program.size() + flight.behind;
+        if (latest[behind] == unknown)
+          return pending.push_back(behind);
+        bound = std::min(bound, latest[behind] - flight.time());
+      }
+      latest[node] = bound;
+    }
+    pending.pop_back();
   }
   bool limitByConsumers(OpId first, OpId end, int64_t &bound) {
-    if (program.ops[first].isStarted())
-      for (OpId member : bindings.jointEnds(first))
-        if (member != first && !limit(member, 0, bound))
-          return false;
+    if (program.ops[first].isStarted() && !limitByFlight(first, bound))
+      return false;
     for (OpId id = first; id < end; ++id) {
       const Op &op = program.ops[id];
       const uint32_t s = op.stage, m = op.microbatch;
@@ -96,17 +131,19 @@ private:
   const CostModel &costs;
   const Timeline &timeline;
   Bindings bindings;
-  std::vector<int64_t> latest;
-  std::vector<OpId> pending;
+  const Flights *flights;
+  std::vector<int64_t> latest;   // ends of ops, then begins of flights
+  std::vector<uint32_t> pending; // of those
 };
 
 } // namespace
 
 std::vector<int64_t> slacks(const Program &program, const ProgramIndex &index, const CostModel &costs,
                             const Timeline &timeline) {
-  if (program.isExplicit)
+  if (costs.laneCount > 0)
     return {};
-  std::vector<int64_t> result = LatestEnds(program, index, costs, timeline).find();
+  std::vector<int64_t> result = program.isExplicit ? latestEnds(program, index, costs, timeline)
+                                                   : LatestEnds(program, index, costs, timeline).find();
   for (OpId op = 0; op < program.size(); ++op)
     result[op] -= timeline.end[op];
   return result;

@@ -6,9 +6,9 @@
 
 namespace sluice {
 
-/// Per op, in CostModel::unit; members of an overlap have equal slack. Empty where
-/// communication is written: a later end there may keep another device from its next message. Linear in the
-/// ops, 8 bytes an op.
+/// Per op, in CostModel::unit; members of an overlap, and of a group of sends and receives, have equal slack.
+/// Where communication is written it is exact on the event graph of the channels. Empty where some link is
+/// shared: a transfer that is later lets another go first. Linear in the ops, 8 bytes an op.
 std::vector<int64_t> slacks(const Program &program, const ProgramIndex &index, const CostModel &costs,
                             const Timeline &timeline);
 

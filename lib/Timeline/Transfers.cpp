@@ -15,20 +15,6 @@ static int64_t bytesOf(const Program &program, const CostModel &costs, const Mes
   return 0;
 }
 
-static uint32_t linkOf(const Program &program, const CostModel &costs, const Message &message) {
-  if (costs.activationRoute.empty())
-    return noLink;
-  const uint32_t low = std::min(message.from, message.to), high = std::max(message.from, message.to);
-  uint32_t route = noRoute;
-  if (high == low + 1)
-    route = (message.isGradient ? costs.gradientRoute : costs.activationRoute)
-                .at(message.from, message.microbatch);
-  for (size_t i = 0; high != low + 1 && i < costs.skipRoute.size(); ++i)
-    if (program.skips[i].from == low && program.skips[i].to == high)
-      route = costs.skipRoute[i].at(message.isGradient, message.microbatch);
-  return route == noRoute ? noLink : costs.routes[route].link;
-}
-
 static Transfer transferBetween(const Program &program, const CostModel &costs, const Message &message,
                                 OpId from, OpId to) {
   Transfer transfer;
@@ -37,23 +23,38 @@ static Transfer transferBetween(const Program &program, const CostModel &costs, 
   transfer.fromDevice = program.deviceOf(message.from, message.microbatch);
   transfer.toDevice = program.deviceOf(message.to, message.microbatch);
   transfer.isGradient = message.isGradient;
-  transfer.link = linkOf(program, costs, message);
+  const Route *route = routeOf(program, costs, message);
+  transfer.link = route ? route->link : noLink;
   transfer.bytes = bytesOf(program, costs, message);
   return transfer;
 }
 
+/// Ready at `ready`, as `message` passes its link; over a shared one it has arrived at `arrived`.
+static void time(const Program &program, const CostModel &costs, const Message &message, int64_t ready,
+                 int64_t arrived, Transfer &transfer) {
+  const Route *route = sharedRouteOf(program, costs, message);
+  const int64_t alone = transferOf(program, costs, message);
+  transfer.ready = transfer.begin = ready;
+  transfer.end = route ? arrived : ready + alone;
+  if (route && costs.links[route->link].sharing == Sharing::Fifo)
+    transfer.begin = arrived - alone; // it has the link to itself
+}
+
 static void visitWritten(const Program &program, const CostModel &costs, const Timeline &timeline,
                          llvm::function_ref<void(const Transfer &)> visit) {
-  const Requests requests(program, costs.channels);
+  const ChannelRules rules = timelineRules(costs);
+  const Requests requests(program, rules);
   for (RequestId r = 0; r < requests.size(); ++r) {
     if (requests.isCall(r) || !requests.isSend(r))
       continue;
     const OpId send = requests.op[r];
     const Message message = messageOf(program, send);
     Transfer transfer = transferBetween(program, costs, message, send, requests.op[requests.partner(r)]);
-    transfer.ready = transfer.begin =
-        costs.channels.isRendezvous() ? timeline.met[send] : timeline.done[send];
-    transfer.end = transfer.begin + transferOf(program, costs, message);
+    const bool isShared = !timeline.sent.empty() && timeline.sent[send] >= 0;
+    const int64_t ready = isShared               ? timeline.sent[send]
+                          : rules.isRendezvous() ? timeline.met[send]
+                                                 : timeline.done[send];
+    time(program, costs, message, ready, isShared ? timeline.arrived[send] : 0, transfer);
     visit(transfer);
   }
 }
@@ -71,8 +72,8 @@ void forEachTransfer(const Program &program, const ProgramIndex &index, const Co
       Transfer transfer = transferBetween(program, costs, message, id, consumer);
       if (consumer == noOp || transfer.fromDevice == transfer.toDevice)
         return;
-      transfer.ready = transfer.begin = timeline.end[id];
-      transfer.end = transfer.begin + transferOf(program, costs, message);
+      time(program, costs, message, timeline.end[id], arrivalOf(program, costs, timeline, id, toStage),
+           transfer);
       visit(transfer);
     };
     const bool isForward = op.kind == OpKind::Forward, isGradient = op.makesGradient();

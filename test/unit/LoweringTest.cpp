@@ -121,10 +121,27 @@ void compareGoldens(const std::string &rest, CommunicationPlacement placement, u
   EXPECT_EQ(count, expected);
 }
 
+/// Whether all devices of the reduction `id` have come to it: to the call of the same number.
+bool haveAllCome(const Program &program, OpId id, const std::vector<bool> &hasCome) {
+  auto callsOn = [&](uint32_t device) {
+    std::vector<OpId> calls;
+    for (OpId op = program.deviceBegin[device]; op < program.deviceBegin[device + 1]; ++op)
+      if (program.ops[op] == program.ops[id])
+        calls.push_back(op);
+    return calls;
+  };
+  const std::vector<OpId> own = callsOn(program.deviceOf(id));
+  const auto number = static_cast<size_t>(std::find(own.begin(), own.end(), id) - own.begin());
+  for (uint32_t device : program.devicesOf(program.ops[id].stage))
+    if (const std::vector<OpId> calls = callsOn(device); number >= calls.size() || !hasCome[calls[number]])
+      return false;
+  return true;
+}
+
 /// The rounds of early placement as they are described, without any waiting list.
 std::optional<std::vector<std::vector<Op>>> slowEarly(const Program &program) {
   const ProgramIndex index(program);
-  std::vector<bool> done(program.size());
+  std::vector<bool> done(program.size()), hasCome(program.size());
   std::vector<OpId> next(program.deviceBegin.begin(), program.deviceBegin.end() - 1);
   std::vector<std::vector<Op>> rows(program.devices);
   for (bool moved = true; moved;) {
@@ -138,6 +155,11 @@ std::optional<std::vector<std::vector<Op>>> slowEarly(const Program &program) {
       for (OpId op = next[d]; op < end; ++op)
         for (const Edge &edge : inputsOf(program, index, program.ops[op]))
           ready = ready && done[edge.from];
+      if (program.ops[next[d]].kind == OpKind::Reduce) {
+        moved |= !hasCome[next[d]];
+        hasCome[next[d]] = true;
+        ready = haveAllCome(program, next[d], hasCome);
+      }
       if (!ready)
         continue;
       for (OpId op = next[d]; op < end; ++op) {
