@@ -20,6 +20,7 @@ struct Measured {
   std::string displayUnit;
   std::optional<Rational> compute;          ///< computePerMicrobatch
   std::map<std::string, std::string> lacks; ///< Figures without a value, and the setting each needs.
+  std::vector<std::string> notCounted;
   bool hasMemoryLimit = false;
 };
 
@@ -54,6 +55,7 @@ Measured measure(const Instance &instance, llvm::ArrayRef<SweepColumn> columns) 
   result.parameters = instance.parameters;
   result.ticks = costs.ticks;
   result.displayUnit = costs.displayUnit;
+  result.notCounted = costs.notCounted;
   result.hasMemoryLimit = !costs.memoryLimit.empty();
   SweepRow &row = result.row;
   for (const SweepColumn &column : columns) {
@@ -88,8 +90,11 @@ public:
       for (size_t i = 0; i < settings.size(); ++i)
         compare(s, i);
     noteWhatIsMissing();
-    for (Measured &each : measured)
+    for (Measured &each : measured) {
+      result.ran += each.ran;
+      result.knowsFit |= each.row.fits.has_value();
       result.table.rows.push_back(std::move(each.row));
+    }
     arrange();
     for (Finding &finding : findingsOf(found, settings))
       if (finding.rule != Rule::BatchMismatch)
@@ -165,6 +170,8 @@ private:
             fmt::format("{} [{} {}]", finding.message, info(finding.rule).name, info(finding.rule).number);
         break;
       }
+    if (each.row.refused.empty())
+      each.row.refused = hold.refused[setting];
     if (each.row.refused.empty() && !each.ran)
       each.row.refused = "it has no timeline";
     if (!each.row.refused.empty()) {
@@ -189,24 +196,18 @@ private:
     table.hasSchedules = names.size() > 1;
     table.holdsBatch = hold.of == HeldSamples::Of::Batch;
     table.invariant = invariant();
-    table.meaning = table.holdsBatch
-                        ? "a step is the same training at every setting; more microbatches are smaller "
-                          "kernels, so the bubble is not all that changes"
-                        : "kernels stay the same size; more microbatches or replicas are a larger batch, so "
-                          "a step is other training";
+    table.meaning = table.holdsBatch ? "every setting is the same training; more microbatches are smaller "
+                                       "kernels, not only another bubble"
+                                     : "kernels keep their size; more microbatches or replicas are a larger "
+                                       "batch, so other training";
     const Measured *first = firstRun();
+    const std::string fixed = first ? fixedParameters(*first) : "";
+    table.title = fmt::format("{}{}{}, swept over {}", table.hasSchedules ? "" : names.front() + " of ",
+                              table.file, fixed.empty() ? "" : " at " + fixed, llvm::join(table.swept, ", "));
     if (!first)
       return;
     table.ticks = first->ticks;
     table.displayUnit = first->displayUnit;
-    std::vector<std::string> fixed;
-    for (const auto &parameter : first->parameters)
-      if (!llvm::is_contained(table.swept, parameter.first) &&
-          llvm::all_of(measured, [&](const Measured &each) {
-            return !each.ran || llvm::is_contained(each.parameters, parameter);
-          }))
-        fixed.push_back(parameter.first + "=" + parameter.second);
-    table.fixed = llvm::join(fixed, ", ");
     // A file may have times at one setting and none at another; nothing compares those.
     for (Measured &each : measured)
       if (each.ran && each.ticks != table.ticks) {
@@ -215,6 +216,18 @@ private:
                         table.ticks ? "ticks" : "in seconds");
         each.ran = false;
       }
+  }
+
+  /// Those that are the same in all rows.
+  std::string fixedParameters(const Measured &first) const {
+    std::vector<std::string> fixed;
+    for (const auto &parameter : first.parameters)
+      if (!llvm::is_contained(result.table.swept, parameter.first) &&
+          llvm::all_of(measured, [&](const Measured &each) {
+            return !each.ran || llvm::is_contained(each.parameters, parameter);
+          }))
+        fixed.push_back(parameter.first + "=" + parameter.second);
+    return llvm::join(fixed, ", ");
   }
 
   std::string invariant() const {
@@ -264,19 +277,22 @@ private:
 
   void noteWhatIsMissing() {
     std::map<std::string, std::string> lacks;
+    std::set<std::string> uncounted;
     bool hasMemory = true;
     for (const Measured &each : measured)
       if (each.ran) {
         lacks.insert(each.lacks.begin(), each.lacks.end());
+        uncounted.insert(each.notCounted.begin(), each.notCounted.end());
         hasMemory &= each.hasMemoryLimit;
       }
+    std::vector<std::string> &notes = result.table.notes;
     for (const auto &[figure, setting] : lacks)
-      result.table.notes.push_back(fmt::format("{} needs {}, which the file does not give", figure, setting));
-    if (firstRun() && (!hasMemory || lacks.count("peak_memory")))
-      result.table.notes.push_back(
-          fmt::format("fits needs {}{}{}", hasMemory ? "" : "`memory` in the cluster",
-                      hasMemory || !lacks.count("peak_memory") ? "" : " and ",
-                      lacks.count("peak_memory") ? "`activation` in the model" : ""));
+      notes.push_back(fmt::format("{} needs {}, which the file does not give", figure, setting));
+    if (firstRun() && !hasMemory)
+      notes.push_back("fits needs `memory` in the cluster, which the file does not give");
+    if (!uncounted.empty())
+      notes.push_back(
+          fmt::format("not counted, as the file does not give them: {}", llvm::join(uncounted, ", ")));
   }
 
   /// Leaves out and sorts, as asked for; refused rows stay, behind those that ran.

@@ -20,6 +20,8 @@ struct FigureSweepOptions {
 
 struct FigureSweep {
   SweepTable table;
+  size_t ran = 0;        ///< Rows with figures, before any was left out.
+  bool knowsFit = false; ///< Whether it is known of some row if it fits.
   /// What was found on the way, but for failed `require`s and batches that do not divide: their rows say it.
   std::vector<Finding> findings;
 };

@@ -52,16 +52,18 @@ public:
     }
     isConverted = !writesSamples && !declares(nameOf(of));
     findStepParameters();
+    bool isKnown = false;
     for (const Setting &setting : settings) {
-      std::optional<int64_t> count;
-      if (!hold.bySamples) {
-        count = heldAt(referenceOf(setting), hold.origin, writesSamples && !declares("batch"));
-        if (!count)
-          return std::nullopt;
-      }
-      hold.at.push_back({of, count});
+      error.clear();
+      Held held;
+      if (!hold.bySamples)
+        held = heldAt(referenceOf(setting), hold.origin, writesSamples && !declares("batch"));
+      isKnown |= held.refused.empty();
+      hold.at.push_back({of, held.count});
+      hold.refused.push_back(held.refused);
     }
-    return hold;
+    error = isKnown ? "" : hold.refused.front();
+    return isKnown ? std::optional(hold) : std::nullopt;
   }
 
 private:
@@ -119,10 +121,16 @@ private:
     return reference;
   }
 
-  std::optional<int64_t> heldAt(const Setting &reference, std::string &origin, bool addsSamples) {
+  struct Held {
+    std::optional<int64_t> count;
+    std::string refused; ///< Why there is none.
+  };
+  const Held &heldAt(const Setting &reference, std::string &origin, bool addsSamples) {
     auto [known, isNew] = counts.try_emplace(str(reference));
-    if (isNew)
-      known->second = addsSamples ? sumOfSamples(reference) : countAt(reference, origin);
+    if (isNew) {
+      known->second.count = addsSamples ? sumOfSamples(reference) : countAt(reference, origin);
+      known->second.refused = error;
+    }
     return known->second;
   }
 
@@ -184,7 +192,7 @@ private:
   std::string &error;
   bool isConverted = false; ///< The file gives the other number.
   std::set<std::string> stepParameters;
-  std::map<std::string, std::optional<int64_t>> counts; ///< By reference setting.
+  std::map<std::string, Held> counts; ///< By reference setting.
 };
 
 } // namespace

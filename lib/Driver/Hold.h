@@ -14,6 +14,8 @@ namespace sluice {
 struct Hold {
   HeldSamples::Of of = HeldSamples::Of::Batch;
   std::vector<HeldSamples> at; ///< Of each setting.
+  /// Of each setting why it cannot be told what to hold there; empty where it can.
+  std::vector<std::string> refused;
   /// Where the number comes from, if not from a line that gives it: `microbatch_samples = 8 at M=8`.
   std::string origin;
   /// The file writes the `samples(m)` that are held.
@@ -23,8 +25,8 @@ struct Hold {
   std::optional<int64_t> number() const;
 };
 
-/// Nothing if the file does not say what to hold; `error` says why then, with what to do. `settings` is a
-/// product as parseDefinitions gives it, and not empty.
+/// Nothing if the file does not say what to hold at any setting; `error` says why then, with what to do.
+/// `settings` is a product as parseDefinitions gives it, and not empty.
 std::optional<Hold> holdSamples(const Compilation &compilation, llvm::ArrayRef<Setting> settings,
                                 const CompileOptions &options, HeldSamples::Of of, std::string &error);
 

@@ -65,7 +65,7 @@ public:
 
   std::string lines(Pixels top, Pixels bottom) const {
     std::string out;
-    const double step = stepOf(largest / 4);
+    const double step = stepOf(largest / 5);
     for (int i = 0; i * step <= largest * 1.0001; ++i) {
       const Pixels x = left + length(i * step);
       out += fmt::format("<path class=\"grid\" d=\"M{} {}V{}\"/>", str(x), str(top), str(bottom));
@@ -112,8 +112,8 @@ public:
       body += row(table.rows[i], top + static_cast<Pixels>(i) * rowPitch, right);
     body += axisTitles(bottom) + legend(bottom + axisHeight);
     return fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-                       "height=\"{1}\" role=\"img\" aria-label=\"Sweep of {2} over {3}\">\n",
-                       str(width), str(height), escaped(table.file), escaped(llvm::join(table.swept, ", "))) +
+                       "height=\"{1}\" role=\"img\" aria-label=\"{2}\">\n",
+                       str(width), str(height), escaped(table.title)) +
            style() + "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n" + body + "</svg>\n";
   }
 
@@ -157,10 +157,7 @@ private:
   std::string meaning() const { return table.invariant + ": " + table.meaning; }
 
   std::string caption() const {
-    std::string title = table.hasSchedules || table.rows.empty() ? "" : table.rows.front().schedule + " of ";
-    title += table.file + (table.fixed.empty() ? "" : " at " + table.fixed) + ", swept over " +
-             llvm::join(table.swept, ", ");
-    return textAt(margin, margin + 16 * pixel, "name", title) +
+    return textAt(margin, margin + 16 * pixel, "name", table.title) +
            textAt(margin, margin + 36 * pixel, "small", meaning());
   }
 
@@ -181,7 +178,7 @@ private:
       const std::string words = "refused: " + row.refused;
       const auto fits = static_cast<size_t>((right - left) / smallLetter);
       return out + fmt::format("<g><title>{}</title>{}</g>\n", escaped(words),
-                               textAt(left, base, "small",
+                               textAt(left + 6 * pixel, base, "small",
                                       words.size() <= fits ? words : words.substr(0, fits - 1) + "…"));
     }
     if (auto rate = rateOf(table, row))
@@ -220,7 +217,7 @@ private:
 
   std::string axisTitles(Pixels bottom) const {
     return textAt(left, bottom + 32 * pixel, "small",
-                  "throughput, " + rates.unit() + ": samples ÷ makespan") +
+                  "throughput, samples" + rates.unit().substr(1) + ": batch ÷ makespan") +
            textAt(timeLeft(), bottom + 32 * pixel, "small",
                   "time per sample, " + times.unit() + ": makespan ÷ batch");
   }

@@ -34,10 +34,10 @@ struct SweepRow {
 
 struct SweepTable {
   std::string file;
+  std::string title;              ///< `one_f_one_b of pipeline.sluice at P=4, swept over M`
   std::vector<std::string> swept; ///< Names of the parameters with several values, else of all given.
   /// Of which a row is compared with the one before it; empty: none has several values.
   std::string comparedAlong;
-  std::string fixed; ///< Parameters that are the same in all rows: `P=4`.
   bool holdsBatch = true;
   std::string invariant;     ///< What is held, in words: `batch held at 64 samples`.
   std::string meaning;       ///< What a change between rows then says.

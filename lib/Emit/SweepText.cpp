@@ -137,13 +137,7 @@ public:
 
 private:
   std::string heading() const {
-    std::string names;
-    for (const SweepRow &row : table.rows)
-      if (!table.hasSchedules && names.empty())
-        names = row.schedule + " of ";
-    return fmt::format("{}{}{}, swept over {} (modeled, not measured)\n{}: {}\n", names, table.file,
-                       table.fixed.empty() ? "" : " at " + table.fixed, llvm::join(table.swept, ", "),
-                       table.invariant, table.meaning);
+    return fmt::format("{} (modeled, not measured)\n{}:\n{}\n", table.title, table.invariant, table.meaning);
   }
 
   /// What tells the rows from each other.
@@ -186,16 +180,30 @@ private:
       const SweepColumn &column = table.columns[i];
       const Values values = valuesOf([i](const SweepRow &row) { return row.figures[i]; });
       const FigureScale scale = readableScale(column.unit, table.ticks, present(values));
-      grid.add(column.title(), scale.unit == "1" ? "" : scale.unit, scaledCells(values, scale));
+      // Rates count samples.
+      const std::string unit =
+          column.unit == FigureUnit::Rate ? "samples" + scale.unit.substr(1) : scale.unit;
+      grid.add(column.title(), unit == "1" ? "" : unit, scaledCells(values, scale));
     }
-    Cells fits;
-    for (const SweepRow &row : table.rows)
-      fits.push_back(!row.fits ? "-"
-                     : *row.fits
-                         ? fmt::format("yes, {} free", formatSize(row.headroom))
-                         : fmt::format("no, {} short", formatSize(*subtract(Rational(0), row.headroom))));
+    Cells fits = headroom();
+    for (auto [cell, row] : llvm::zip_equal(fits, table.rows))
+      if (row.fits)
+        cell = fmt::format("{}, {} {}", *row.fits ? "yes" : "no", cell, *row.fits ? "free" : "short");
     grid.add("fits", "", std::move(fits));
     return grid;
+  }
+
+  /// What stays free, or is lacking: `3.2 GiB`.
+  Cells headroom() const {
+    const Values bytes = valuesOf([](const SweepRow &row) {
+      const Rational size = row.headroom;
+      return !row.fits ? std::nullopt : *row.fits ? std::optional(size) : subtract(Rational(0), size);
+    });
+    const FigureScale scale = readableScale(FigureUnit::Size, table.ticks, present(bytes));
+    Cells cells = scaledCells(bytes, scale);
+    for (auto [cell, value] : llvm::zip_equal(cells, bytes))
+      cell += value ? " " + scale.unit : "";
+    return cells;
   }
 
   std::string words() const {

@@ -156,18 +156,14 @@ ExitCode runSweep() {
   how.progress = [&](size_t done) { progress.count(done, session.settings.size(), "simulated"); };
   FigureSweep found = sweepFigures(session.compilation, session.settings, session.options, *hold, how);
   progress.finish();
-  const bool nothingRan =
-      llvm::all_of(found.table.rows, [](const SweepRow &row) { return !row.refused.empty(); });
-  if (fits && !nothingRan && found.table.leftOut == 0 &&
-      llvm::none_of(found.table.rows, [](const SweepRow &row) { return row.fits.has_value(); }))
+  if (fits && found.ran > 0 && !found.knowsFit)
     return usageError("--fits needs `memory` in the cluster and `activation` in the model");
   FindingsTextOptions text;
   text.color = stderrHasColors();
   llvm::errs() << findingsText(found.findings, session.sources, text);
   const bool fails = llvm::any_of(found.findings,
                                   [](const Finding &finding) { return finding.severity == Severity::Error; });
-  const bool leftAll = found.table.leftOut > 0 && nothingRan;
-  return write(found.table, *chosen, fails || (nothingRan && !leftAll) ? Findings : Clean);
+  return write(found.table, *chosen, fails || found.ran == 0 ? Findings : Clean);
 }
 
 } // namespace sluice::tool
