@@ -32,16 +32,19 @@ void Progress::count(size_t done, size_t total, const char *what) {
 
 void Progress::write() {
   const Clock::time_point begin = Clock::now();
-  bool isShown = false;
+  std::string shown;
   std::unique_lock lock(mutex);
   std::chrono::milliseconds wait(1000);
   while (!changed.wait_for(lock, wait, [&] { return isDone; })) {
     wait = std::chrono::milliseconds(200);
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin).count();
-    llvm::errs() << fmt::format("\r\033[K{}{}{} s", words, words.empty() ? "" : ", ", seconds);
-    isShown = true;
+    std::string line = fmt::format("{}{}{} s", words, words.empty() ? "" : ", ", seconds);
+    if (line == shown)
+      continue;
+    llvm::errs() << "\r\033[K" << line;
+    shown = std::move(line);
   }
-  if (isShown)
+  if (!shown.empty())
     llvm::errs() << "\r\033[K";
 }
 
