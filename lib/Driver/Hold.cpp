@@ -43,11 +43,8 @@ public:
         hold.origin = "the sum of samples(m)";
     } else if (!declares(nameOf(of)) && !declares(other)) {
       error =
-          fmt::format("{} gives neither `batch` nor `microbatch_samples`, so there is nothing to hold: "
-                      "{} `{}`",
-                      file.name, file.training ? "add to its training" : "add to it",
-                      file.training ? fmt::format("{} = …;", nameOf(of))
-                                    : fmt::format("training {{ microbatches = M; {} = …; }}", nameOf(of)));
+          fmt::format("{} gives neither `batch` nor `microbatch_samples`, so there is nothing to hold: {}",
+                      file.name, whatToAdd(file));
       return std::nullopt;
     }
     isConverted = !writesSamples && !declares(nameOf(of));
@@ -67,6 +64,14 @@ public:
   }
 
 private:
+  std::string whatToAdd(const CheckedFile &file) const {
+    if (llvm::StringRef(file.name).starts_with("<")) // not written by a person
+      return "a table of cells says no samples; `sluice dump sluice` prints it as a schedule file, which can "
+             "have a training";
+    return file.training ? fmt::format("add to its training `{} = …;`", nameOf(of))
+                         : fmt::format("add to it `training {{ microbatches = M; {} = …; }}`", nameOf(of));
+  }
+
   /// The parts at a setting, if they can be told.
   std::optional<Parts> partsAt(const Setting &setting) {
     Diagnostics diagnostics;
