@@ -70,6 +70,23 @@ std::vector<std::string> Compilation::parameterNames(const CompileOptions &optio
   return names;
 }
 
+std::optional<int64_t> Compilation::trainingCount(llvm::StringRef name, const Setting &setting,
+                                                  Diagnostics &diagnostics) const {
+  if (!file->training)
+    return std::nullopt;
+  const auto found = file->training->settings.find(name.str());
+  if (found == file->training->settings.end() || file->settings[found->second].value == noNode)
+    return std::nullopt;
+  Evaluator evaluator(*file, diagnostics);
+  evaluator.limitWork(ElaborateOptions().maxOps);
+  std::vector<CheckedStep> lets;
+  llvm::copy_if(file->steps, std::back_inserter(lets),
+                [](const CheckedStep &step) { return step.kind == CheckedStep::Kind::Let; });
+  if (!setParameters(file->params, setting, evaluator) || !evaluator.run(lets, file->params))
+    return std::nullopt;
+  return evaluator.evalInteger(file->settings[found->second].value, name);
+}
+
 /// A value outside its parameter's range is 106 at `given`, one that is no whole number 105.
 bool Compilation::isInRange(const CheckedParam &param, Evaluator &evaluator, Span given,
                             llvm::StringRef fix) const {
@@ -229,6 +246,8 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
   size_t before = diagnostics.findings().size();
   auto failed = [&] { return hasErrorSince(diagnostics, before); };
   std::vector<int64_t> slots;
+  if (options.progress)
+    options.progress(instance.name, "elaborating");
   auto program = elaborate(*instance.schedule, evaluator, sources, options.elaborate,
                            instance.tightened.empty() ? nullptr : &slots);
   for (size_t i = 0; i < instance.tightened.size() && program; ++i) {
@@ -242,7 +261,7 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
     return;
   instance.program = std::move(*program);
   instance.program.name = instance.name;
-  auto costs = evaluateCosts(instance.program, *instance.schedule, evaluator);
+  auto costs = evaluateCosts(instance.program, *instance.schedule, evaluator, options.held);
   if (!costs || failed())
     return;
   instance.costs = std::move(*costs);
@@ -291,6 +310,8 @@ void Compilation::judge(Instance &instance, const CompileOptions &options, Depth
   if (depth == Depth::Elaborate)
     return;
 
+  if (options.progress)
+    options.progress(instance.name, "checking");
   instance.index = std::make_unique<ProgramIndex>(instance.program);
   instance.verdict = verifyPosted(instance, diagnostics);
   if (depth == Depth::Expectations && instance.verdict.complete && !failed())
@@ -299,6 +320,8 @@ void Compilation::judge(Instance &instance, const CompileOptions &options, Depth
   const bool withImported = depth == Depth::Figures || options.closedForms;
   bool wantsExpectations = depth >= Depth::Expectations && hasExpectations(*file, instance, withImported);
   if (instance.verdict.complete && (depth == Depth::Figures || (wantsExpectations && !failed()))) {
+    if (options.progress)
+      options.progress(instance.name, "simulating");
     if (addTimeline(instance, diagnostics))
       instance.figures = computeFigures(instance.timed(), instance.timedIndex(), instance.costs,
                                         *instance.timeline, diagnostics);
@@ -322,7 +345,7 @@ void Compilation::run(const Setting &setting, const CompileOptions &options, Dep
   diagnostics.setSchedule("");
   if (!setParameters(file->params, setting, evaluator))
     return;
-  setUniformSamples(evaluator, std::nullopt);
+  setUniformSamples(evaluator, std::nullopt, options.held);
   if (!evaluator.run(file->steps, file->params))
     return;
   for (const std::string &name : schedules(options, setting))

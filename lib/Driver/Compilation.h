@@ -4,6 +4,7 @@
 #pragma once
 
 #include "Driver/FileLoader.h"
+#include "Elaborate/Costs.h"
 #include "Elaborate/Elaborate.h"
 #include "IR/CostModel.h"
 #include "Sema/Evaluate.h"
@@ -34,6 +35,10 @@ struct CompileOptions {
   std::string schedule;     ///< `--schedule`: only this one; empty: all that are no templates.
   std::string transport;    ///< `--transport`: instead of what the file says.
   bool closedForms = false; ///< Also check what imported files state of their schedules.
+  /// Samples that stay the same over the settings of a sweep; only for files with a `training`.
+  std::optional<HeldSamples> held;
+  /// Told what is about to be done, by the thread that does it: `elaborating`, `checking`, `simulating`.
+  std::function<void(llvm::StringRef schedule, llvm::StringRef doing)> progress = {};
   ElaborateOptions elaborate;
 };
 
@@ -76,6 +81,11 @@ public:
   /// Parameters that `-D` can set: those of the file and of the schedules that run. What a template gets is
   /// said where it is used.
   std::vector<std::string> parameterNames(const CompileOptions &options) const;
+
+  /// A count that the training declares (`batch`, `replicas`) with these values, whether or not a `require`
+  /// of the file rules them out. Nothing if it is not declared, or not without an error.
+  std::optional<int64_t> trainingCount(llvm::StringRef name, const Setting &setting,
+                                       Diagnostics &diagnostics) const;
 
   enum class Depth : uint8_t { Elaborate, Verify, Expectations, Figures };
   /// Runs one setting; findings go to `diagnostics`. `visit` sees each instance that was elaborated.

@@ -1,8 +1,11 @@
 #include "Driver/Sweep.h"
 
+#include "Driver/Region.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <atomic>
+#include <fmt/format.h>
 #include <system_error>
 #include <thread>
 
@@ -33,14 +36,20 @@ public:
     Diagnostics diagnostics;
     if (how.prepare)
       how.prepare(diagnostics);
-    compilation.run(settings[setting], options, Compilation::Depth::Expectations, diagnostics,
-                    [&](Instance &instance) {
-                      size_t schedule = indexOf(instance.name);
-                      sweep.schedules[schedule].states[setting] |= Sweep::Ran;
-                      if (auto &[first, text] = seen.communication[schedule]; first == never)
-                        std::tie(first, text) = std::pair(setting, instance.costs.communication);
-                    });
+    CompileOptions own = options;
+    if (how.adjust)
+      how.adjust(setting, own);
+    compilation.run(settings[setting], own, how.depth, diagnostics, [&](Instance &instance) {
+      size_t schedule = indexOf(instance.name);
+      sweep.schedules[schedule].states[setting] |= Sweep::Ran;
+      if (auto &[first, text] = seen.communication[schedule]; first == never)
+        std::tie(first, text) = std::pair(setting, instance.costs.communication);
+      if (how.visit)
+        how.visit(setting, instance);
+    });
     seen.allowed += diagnostics.finish();
+    if (how.finished)
+      how.finished(setting, diagnostics);
     for (Finding &finding : diagnostics.findings()) {
       // A setting that the file itself rules out is no fault of the schedule.
       if (finding.rule == Rule::RequireFailed)
@@ -172,6 +181,56 @@ Sweep sweep(const Compilation &compilation, llvm::ArrayRef<Setting> settings, co
     schedule.communication = communication.second;
   result.allowed = all.allowed;
   return result;
+}
+
+bool concerns(const Finding &finding, llvm::StringRef schedule) {
+  return finding.schedule.empty() || finding.schedule == schedule ||
+         llvm::is_contained(finding.alsoIn, schedule);
+}
+
+/// What a finding means at each setting, as far as the schedules are concerned that have it somewhere.
+static std::vector<Outcome> outcomesOf(const SweptFinding &swept, const Sweep &sweep) {
+  std::vector<const Sweep::Schedule *> concerned;
+  for (const Sweep::Schedule &schedule : sweep.named())
+    if (concerns(swept.finding, schedule.name))
+      concerned.push_back(&schedule);
+  const std::vector<uint8_t> &file = sweep.file().states;
+  std::vector<Outcome> outcomes(file.size(), Outcome::Passes);
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    auto is = [&](Sweep::State state) {
+      return [i, state](const Sweep::Schedule *schedule) { return (schedule->states[i] & state) != 0; };
+    };
+    if ((file[i] & Sweep::Refused) || (!concerned.empty() && llvm::all_of(concerned, is(Sweep::Refused))))
+      outcomes[i] = Outcome::Refused;
+    else if ((file[i] & Sweep::Hiding) || llvm::any_of(concerned, is(Sweep::Hiding)))
+      outcomes[i] = Outcome::Hidden;
+  }
+  for (uint32_t setting : swept.settings)
+    outcomes[setting] = Outcome::Fails;
+  return outcomes;
+}
+
+std::string refusedText(size_t refused) {
+  return refused == 0 ? "" : fmt::format("; {} refused by require", refused);
+}
+
+std::vector<Finding> findingsOf(const Sweep &sweep, llvm::ArrayRef<Setting> settings) {
+  std::vector<Finding> findings;
+  for (const SweptFinding &swept : sweep.findings) {
+    if (swept.finding.rule == Rule::UnusedAllow && swept.settings.size() < settings.size())
+      continue; // it is needed at another setting
+    const std::vector<Outcome> outcomes = outcomesOf(swept, sweep);
+    const char *verb = swept.finding.severity == Severity::Error ? "fails" : "found";
+    Finding &finding = findings.emplace_back(swept.finding);
+    if (settings.size() == 1)
+      continue;
+    finding.instance = fmt::format("{} at {} of {}, smallest {}{}", verb, swept.settings.size(),
+                                   settings.size(), str(settings[swept.settings.front()]),
+                                   refusedText(static_cast<size_t>(llvm::count(outcomes, Outcome::Refused))));
+    if (std::string region = describeRegion(settings, outcomes); !region.empty())
+      finding.region = fmt::format("{} {}", verb, region);
+  }
+  return findings;
 }
 
 } // namespace sluice

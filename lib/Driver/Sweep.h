@@ -32,15 +32,30 @@ struct Sweep {
   llvm::ArrayRef<Schedule> named() const { return llvm::ArrayRef(schedules).drop_front(); }
 };
 
+/// The functions but `progress` are called by all threads, each setting by one of them.
 struct SweepOptions {
   unsigned threads = 0; ///< 0: as many as the machine runs at once.
-  std::function<void(Diagnostics &)> prepare;
+  std::function<void(Diagnostics &)> prepare = {};
   /// Called by the calling thread after each setting that it ran, with how many are done in all.
-  std::function<void(size_t)> progress;
+  std::function<void(size_t)> progress = {};
+  Compilation::Depth depth = Compilation::Depth::Expectations;
+  /// Options of one setting that differ from those of all.
+  std::function<void(uint32_t setting, CompileOptions &)> adjust = {};
+  std::function<void(uint32_t setting, const Instance &)> visit = {};
+  /// After the last schedule of a setting, with all its findings.
+  std::function<void(uint32_t setting, const Diagnostics &)> finished = {};
 };
 
-/// Runs each setting as far as its expectations. `settings` is not empty and has less than 2^32 elements.
+/// Runs each setting. `settings` is not empty and has less than 2^32 elements.
 Sweep sweep(const Compilation &compilation, llvm::ArrayRef<Setting> settings, const CompileOptions &options,
             const SweepOptions &how);
+
+/// Whether a finding is one of this schedule, or of the file.
+bool concerns(const Finding &finding, llvm::StringRef schedule);
+/// The findings of a sweep, each once: as the first setting that has it says it, with how many have it and
+/// which. Without `allow`s that are needed at some setting.
+std::vector<Finding> findingsOf(const Sweep &sweep, llvm::ArrayRef<Setting> settings);
+/// `; 6 refused by require`; empty for none.
+std::string refusedText(size_t refused);
 
 } // namespace sluice

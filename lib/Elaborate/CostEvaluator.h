@@ -2,6 +2,7 @@
 // lib/Elaborate.
 #pragma once
 
+#include "Elaborate/Costs.h"
 #include "IR/CostModel.h"
 #include "Sema/Evaluate.h"
 
@@ -13,9 +14,10 @@ namespace sluice {
 
 class CostEvaluator {
 public:
-  CostEvaluator(const Program &program, const CheckedSchedule &schedule, Evaluator &evaluator)
+  CostEvaluator(const Program &program, const CheckedSchedule &schedule, Evaluator &evaluator,
+                const std::optional<HeldSamples> &held)
       : program(program), schedule(schedule), file(evaluator.checked()), evaluator(evaluator),
-        diagnostics(evaluator.diagnostics) {}
+        diagnostics(evaluator.diagnostics), held(held) {}
 
   std::optional<CostModel> run();
 
@@ -134,6 +136,7 @@ private:
   const CheckedFile &file;
   Evaluator &evaluator;
   Diagnostics &diagnostics;
+  const std::optional<HeldSamples> &held;
   CostModel costs;
   bool failed = false;
   unsigned used = 0; // a bit per kind of op

@@ -47,6 +47,12 @@ bool CostEvaluator::evaluateTraining() {
   costs.replicas = count("replicas");
   costs.batch = count("batch");
   auto each = count("microbatch_samples");
+  if (held) {
+    const bool isBatch = held->of == HeldSamples::Of::Batch;
+    costs.batch = isBatch ? held->count : std::nullopt;
+    each = isBatch ? std::nullopt : held->count;
+    costs.declaredAt.try_emplace("batch", file.training->span); // where it is held it may be what disagrees
+  }
   evaluateGradientTerms();
   if (failed || !evaluateTokens())
     return false;
@@ -65,7 +71,7 @@ bool CostEvaluator::evaluateTraining() {
         .fix.message = "give one of the two";
     return false;
   }
-  setUniformSamples(evaluator, program.wholeMicrobatches());
+  setUniformSamples(evaluator, program.wholeMicrobatches(), held);
   const CheckedSetting &samples = *setting(file.training, "samples");
   bool written = file.uniformSamples == noSlot;
   if (!written && !costs.batch && !each)
@@ -193,29 +199,51 @@ void CostEvaluator::batchMismatch(const std::optional<Rational> &fraction) {
   failed = true;
 }
 
-void setUniformSamples(Evaluator &evaluator, std::optional<uint32_t> microbatches) {
+void setUniformSamples(Evaluator &evaluator, std::optional<uint32_t> microbatches,
+                       const std::optional<HeldSamples> &held) {
   const CheckedFile &file = evaluator.checked();
-  if (file.uniformSamples == noSlot)
+  if (!file.training)
     return;
+  const auto &settings = file.training->settings;
   auto count = [&](const char *name) -> std::optional<Rational> {
-    auto found = file.training->settings.find(name);
-    if (found == file.training->settings.end())
+    auto found = settings.find(name);
+    if (found == settings.end())
       return std::nullopt;
     Value value = evaluator.evalSetting(found->second, {}, file.settings[found->second].span);
     if (!value.isPlainInteger() || value.number.num < 1)
       return std::nullopt; // reported where it is used
     return value.number;
   };
-  Rational samples = 1;
-  if (auto each = count("microbatch_samples")) {
-    samples = *each;
-  } else if (auto batch = count("batch")) {
-    auto parts = microbatches ? std::optional(Rational(*microbatches)) : count("microbatches");
-    auto all = parts ? multiply(*parts, count("replicas").value_or(Rational(1))) : std::nullopt;
-    if (auto each = all ? divide(*batch, *all) : std::nullopt)
-      samples = *each;
+  auto parts = [&]() -> std::optional<Rational> {
+    auto counted = microbatches ? std::optional(Rational(*microbatches)) : count("microbatches");
+    return counted ? multiply(*counted, count("replicas").value_or(Rational(1))) : std::nullopt;
+  };
+  std::optional<Rational> each, batch;
+  if (!held) {
+    if (file.uniformSamples == noSlot)
+      return;
+    each = count("microbatch_samples");
+    batch = each ? std::nullopt : count("batch");
+  } else if (held->count) {
+    (held->of == HeldSamples::Of::Batch ? batch : each) = Rational(*held->count);
+    // Expressions that speak of the other one get what it is worth here.
+    const auto all = parts();
+    const auto other = !all ? all : each ? multiply(*each, *all) : divide(*batch, *all);
+    for (const auto &[name, value] :
+         {std::pair("batch", each ? other : batch), std::pair("microbatch_samples", each ? each : other)})
+      if (auto found = settings.find(name); found != settings.end() && value)
+        evaluator.hold(found->second, Value::of(*value));
   }
-  evaluator.set(file.uniformSamples, Value::of(samples));
+  Rational samples = 1;
+  if (each) {
+    samples = *each;
+  } else if (batch) {
+    auto all = parts();
+    if (auto share = all ? divide(*batch, *all) : std::nullopt)
+      samples = *share;
+  }
+  if (file.uniformSamples != noSlot)
+    evaluator.set(file.uniformSamples, Value::of(samples));
 }
 
 } // namespace sluice

@@ -209,8 +209,8 @@ std::optional<int64_t> CostEvaluator::eagerDepth(NodeId node) {
 }
 
 std::optional<CostModel> evaluateCosts(const Program &program, const CheckedSchedule &schedule,
-                                       Evaluator &evaluator) {
-  return CostEvaluator(program, schedule, evaluator).run();
+                                       Evaluator &evaluator, const std::optional<HeldSamples> &held) {
+  return CostEvaluator(program, schedule, evaluator, held).run();
 }
 
 } // namespace sluice

@@ -294,6 +294,9 @@ Value Evaluator::evalSetting(uint32_t which, llvm::ArrayRef<Value> arguments, Sp
   const CheckedSetting &setting = file.settings[which];
   if (!spend(use, slowWork))
     return {};
+  if (!held.empty())
+    if (auto found = held.find(which); found != held.end())
+      return found->second;
   if (setting.value == noNode) {
     diagnostics.report(Rule::ValueMissing, use,
                        {{"figure", "this expression"}, {"setting", setting.name + " as a value"}});

@@ -5,6 +5,7 @@
 #include "Sema/Checked.h"
 
 #include <functional>
+#include <map>
 
 namespace sluice {
 
@@ -26,6 +27,8 @@ public:
 
   /// The value of a setting for these arguments. A list is indexed by the first one.
   Value evalSetting(uint32_t setting, llvm::ArrayRef<Value> arguments, Span use);
+  /// Gives a setting this value from here on, whatever the file says of it.
+  void hold(uint32_t setting, const Value &value) { held[setting] = value; }
 
   /// The same for an expression of plain whole numbers alone, as the inner loops of programs have them:
   /// no findings, false where `evalInteger` must decide.
@@ -85,6 +88,7 @@ private:
   const CheckedFile &file;
   std::vector<Value> slots;
   std::vector<bool> isOpen; ///< Settings that are being evaluated.
+  std::map<uint32_t, Value> held;
   std::vector<std::vector<Value>> lists;
   unsigned depth = 0, quickCalls = 0;
   static constexpr int64_t workPerOp = 16;

@@ -1,5 +1,5 @@
 #include "CheckRun.h"
-#include "CheckProgress.h"
+#include "Progress.h"
 
 #include "Driver/CsvFile.h"
 #include "Driver/Queue.h"
@@ -110,14 +110,19 @@ void CheckRun::queues(const std::string &path, Compilation &compilation, Diagnos
 void CheckRun::single(const std::string &path, Compilation &compilation, Diagnostics &diagnostics) {
   std::vector<std::pair<std::string, std::string>> reached;
   std::vector<std::pair<size_t, Equivalence>> equivalences; // by place in `checked`
-  compilation.run(settings[0], options, Compilation::Depth::Expectations, diagnostics,
-                  [&](Instance &instance) {
-                    reached.emplace_back(instance.name, reach(instance));
-                    checked.push_back({instance.name, 1, instance.parameters, instance.costs.transport,
-                                       instance.costs.communication});
-                    if (equivalence && instance.isCompiled)
-                      equivalences.emplace_back(checked.size() - 1, equivalenceOf(instance, diagnostics));
-                  });
+  Progress progress;
+  CompileOptions told = options;
+  told.progress = [&](llvm::StringRef schedule, llvm::StringRef doing) {
+    progress.step((doing + " " + schedule).str());
+  };
+  compilation.run(settings[0], told, Compilation::Depth::Expectations, diagnostics, [&](Instance &instance) {
+    reached.emplace_back(instance.name, reach(instance));
+    checked.push_back(
+        {instance.name, 1, instance.parameters, instance.costs.transport, instance.costs.communication});
+    if (equivalence && instance.isCompiled)
+      equivalences.emplace_back(checked.size() - 1, equivalenceOf(instance, diagnostics));
+  });
+  progress.finish();
   add(diagnostics);
   for (const auto &[name, line] : reached)
     if (llvm::none_of(diagnostics.findings(), [&](const Finding &f) {
@@ -132,61 +137,17 @@ void CheckRun::single(const std::string &path, Compilation &compilation, Diagnos
   }
 }
 
-static bool concerns(const SweptFinding &swept, const Sweep::Schedule &schedule) {
-  const Finding &finding = swept.finding;
-  return finding.schedule.empty() || finding.schedule == schedule.name ||
-         llvm::is_contained(finding.alsoIn, schedule.name);
-}
-
-/// What a finding means at each setting, as far as the schedules are concerned that have it somewhere.
-static std::vector<Outcome> outcomesOf(const SweptFinding &swept, const Sweep &sweep) {
-  std::vector<const Sweep::Schedule *> concerned;
-  for (const Sweep::Schedule &schedule : sweep.named())
-    if (concerns(swept, schedule))
-      concerned.push_back(&schedule);
-  const std::vector<uint8_t> &file = sweep.file().states;
-  std::vector<Outcome> outcomes(file.size(), Outcome::Passes);
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    auto is = [&](Sweep::State state) {
-      return [i, state](const Sweep::Schedule *schedule) { return (schedule->states[i] & state) != 0; };
-    };
-    if ((file[i] & Sweep::Refused) || (!concerned.empty() && llvm::all_of(concerned, is(Sweep::Refused))))
-      outcomes[i] = Outcome::Refused;
-    else if ((file[i] & Sweep::Hiding) || llvm::any_of(concerned, is(Sweep::Hiding)))
-      outcomes[i] = Outcome::Hidden;
-  }
-  for (uint32_t setting : swept.settings)
-    outcomes[setting] = Outcome::Fails;
-  return outcomes;
-}
-
-/// `; 6 refused by require`
-static std::string refusedText(size_t refused) {
-  return refused == 0 ? "" : fmt::format("; {} refused by require", refused);
-}
-
 /// Every setting, smallest first; of findings with one rule and place the first is kept.
 void CheckRun::several(const std::string &path, Compilation &compilation, Diagnostics &first) {
   add(first);
-  Progress progress(settings.size());
+  Progress progress;
   Sweep sweep = sluice::sweep(compilation, settings, options,
                               {threads, [&](Diagnostics &diagnostics) { prepare(diagnostics); },
-                               [&](size_t done) { progress.show(done); }});
-  progress.clear();
+                               [&](size_t done) { progress.count(done, settings.size(), "checked"); }});
+  progress.finish();
   allowed += sweep.allowed;
-  for (SweptFinding &swept : sweep.findings) {
-    if (swept.finding.rule == Rule::UnusedAllow && swept.settings.size() < settings.size())
-      continue; // it is needed at another setting
-    std::vector<Outcome> outcomes = outcomesOf(swept, sweep);
-    const char *verb = swept.finding.severity == Severity::Error ? "fails" : "found";
-    swept.finding.instance =
-        fmt::format("{} at {} of {}, smallest {}{}", verb, swept.settings.size(), settings.size(),
-                    str(settings[swept.settings.front()]),
-                    refusedText(static_cast<size_t>(llvm::count(outcomes, Outcome::Refused))));
-    if (std::string region = describeRegion(settings, outcomes); !region.empty())
-      swept.finding.region = fmt::format("{} {}", verb, region);
-    findings.push_back(swept.finding);
-  }
+  for (Finding &finding : findingsOf(sweep, settings))
+    findings.push_back(std::move(finding));
   summarize(path, sweep);
 }
 
@@ -214,7 +175,7 @@ void CheckRun::summarize(const std::string &path, const Sweep &sweep) {
       failing.push_back({schedule.name, faulty, smallest, region});
       // One finding has said it already.
       if (llvm::count_if(sweep.findings, [&](const SweptFinding &swept) {
-            return swept.finding.severity == Severity::Error && concerns(swept, schedule);
+            return swept.finding.severity == Severity::Error && concerns(swept.finding, schedule.name);
           }) > 1)
         verdicts.push_back({path, fmt::format("failing: {} at {} of {} settings, smallest {}{}{}{}",
                                               schedule.name, faulty, settings.size(), smallest,

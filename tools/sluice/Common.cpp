@@ -22,27 +22,28 @@ cl::list<std::string>
                          "P=2..9 (9 not included)"),
                 cl::value_desc("NAME=VALUE"), cl::sub(checkCommand), cl::sub(simulateCommand),
                 cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand), cl::sub(exportCommand),
-                cl::sub(diffCommand), cl::sub(listCommand));
+                cl::sub(diffCommand), cl::sub(listCommand), cl::sub(sweepCommand));
 cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of this name"),
                                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
                                   cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand),
-                                  cl::sub(diffCommand));
+                                  cl::sub(diffCommand), cl::sub(sweepCommand));
 cl::opt<std::string>
     transportName("transport",
                   cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local, rendezvous, "
                            "unbounded, eager(2)"),
                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand));
+                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand),
+                  cl::sub(sweepCommand));
 cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
                          cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
                          cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
-                         cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand));
+                         cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand),
+                         cl::sub(sweepCommand));
 
-static cl::opt<std::string>
-    inputName("input",
-              cl::desc("Format of the file where its name does not say it: megatron, deepspeed or json"),
-              cl::value_desc("FORMAT"), cl::sub(checkCommand), cl::sub(simulateCommand),
-              cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand), cl::sub(diffCommand));
+static cl::opt<std::string> inputName(
+    "input", cl::desc("Format of the file where its name does not say it: megatron, deepspeed or json"),
+    cl::value_desc("FORMAT"), cl::sub(checkCommand), cl::sub(simulateCommand), cl::sub(generateCommand),
+    cl::sub(dumpCommand), cl::sub(exportCommand), cl::sub(diffCommand), cl::sub(sweepCommand));
 
 const Format *inputFormat() { return findFormat(inputName); }
 ExitCode checkInput() {

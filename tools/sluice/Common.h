@@ -11,7 +11,7 @@ enum ExitCode : int { Clean = 0, Findings = 1, Usage = 2, Fault = 3 };
 
 /// Options that many commands take.
 extern llvm::cl::SubCommand checkCommand, simulateCommand, generateCommand, dumpCommand, queueCommand,
-    explainCommand, importCommand, exportCommand, diffCommand, listCommand, initCommand;
+    explainCommand, importCommand, exportCommand, diffCommand, listCommand, initCommand, sweepCommand;
 extern llvm::cl::list<std::string> definitions;
 extern llvm::cl::opt<std::string> scheduleName, transportName;
 extern llvm::cl::opt<uint64_t> maxOps;
@@ -27,6 +27,7 @@ ExitCode runExport();
 ExitCode runDiff();
 ExitCode runList();
 ExitCode runInit();
+ExitCode runSweep();
 
 /// The format that `--input` names; null without it. `checkInput` has made sure that there is one.
 const Format *inputFormat();

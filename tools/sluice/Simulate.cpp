@@ -1,5 +1,6 @@
 // sluice simulate: timeline and figures.
 #include "Common.h"
+#include "Progress.h"
 
 #include "Emit/Chart.h"
 #include "Emit/FiguresJson.h"
@@ -133,11 +134,16 @@ ExitCode runSimulate() {
 
   std::vector<Instance> instances;
   std::vector<Equivalence> equivalences; // of each instance
+  Progress progress;
+  session.options.progress = [&](llvm::StringRef schedule, llvm::StringRef doing) {
+    progress.step((doing + " " + schedule).str());
+  };
   session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures,
                           session.diagnostics, [&](Instance &instance) {
                             equivalences.push_back(equivalenceOf(instance, session.diagnostics));
                             instances.push_back(std::move(instance));
                           });
+  progress.finish();
   std::vector<TimedSchedule> schedules;
   for (const auto &[instance, equivalence] : llvm::zip_equal(instances, equivalences)) {
     if (!instance.figures)

@@ -15,6 +15,11 @@ cl::SubCommand checkCommand("check",
                             "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
 cl::SubCommand simulateCommand("simulate", "Show the timeline and its figures\n\n  sluice simulate "
                                            "pipeline.sluice -D M=32\n");
+cl::SubCommand sweepCommand("sweep",
+                            "Compare settings: figures of each, and where a change comes from\n\n  "
+                            "sluice sweep pipeline.sluice -D M=4,8,16,32 --hold batch\n  sluice sweep "
+                            "pipeline.sluice -D P=2..9 -D M=8,16 --hold microbatch_samples --sort "
+                            "throughput -o sweep.svg\n");
 cl::SubCommand generateCommand("generate", "Write the C++ executor of a schedule\n\n  sluice generate cpp "
                                            "pipeline.sluice --schedule one_f_one_b -o generated\n");
 cl::SubCommand dumpCommand("dump", "Print what the compiler sees: ast, ir or sluice\n\n  sluice dump ir "
@@ -42,8 +47,7 @@ cl::SubCommand initCommand("init",
 
 /// Words of the contract's command line that have no meaning yet.
 static bool isLater(llvm::StringRef command) {
-  static constexpr llvm::StringRef later[] = {"sweep", "fmt",         "compare", "calibrate",
-                                              "lsp",   "completions", "solve"};
+  static constexpr llvm::StringRef later[] = {"fmt", "compare", "calibrate", "lsp", "completions", "solve"};
   return llvm::is_contained(later, command);
 }
 
@@ -52,6 +56,8 @@ static ExitCode dispatch() {
     return runCheck();
   if (simulateCommand)
     return runSimulate();
+  if (sweepCommand)
+    return runSweep();
   if (generateCommand)
     return runGenerate();
   if (dumpCommand)
@@ -75,6 +81,8 @@ static ExitCode dispatch() {
                   "  sluice init             a file to start from\n"
                   "  sluice check FILE       find what is wrong with it; try this first\n"
                   "  sluice simulate FILE    timeline, bubble and memory\n"
+                  "  sluice sweep FILE -D M=4,8,16 --hold batch\n"
+                  "                          the same figures over many settings\n"
                   "  sluice generate cpp FILE -o DIR\n"
                   "                          the C++ executor\n"
                   "  sluice dump ir FILE     what the compiler sees\n"
@@ -99,7 +107,7 @@ int main(int argc, char **argv) {
                     [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
     return usageError(
         std::string("there is no command \"") + argv[1] +
-        "\": check, simulate, generate, dump, queue, explain, import, export, diff, list or init");
+        "\": check, simulate, sweep, generate, dump, queue, explain, import, export, diff, list or init");
   if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
                                    &llvm::errs()))
     return Usage;
