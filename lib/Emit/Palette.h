@@ -51,8 +51,7 @@ void forEachRun(const Program &program, const CostModel &costs, const Timeline &
                 int64_t to, uint32_t device, See see) {
   for (OpId first = program.deviceBegin[device], end; first < program.deviceBegin[device + 1]; first = end) {
     end = program.ops[first].has(OverlapFirst) ? program.groupEnd(first) : first + 1;
-    const int64_t stop = timeline.end[first];
-    const int64_t start = stop - durationOfGroup(costs, &program.ops[first], end - first);
+    const int64_t start = timeline.start(program, costs, first), stop = timeline.end[first];
     if (start < stop && stop > from && start < to)
       see(first, end, std::max(start, from), std::min(stop, to));
   }

@@ -15,9 +15,9 @@ static int64_t bytesOf(const Program &program, const CostModel &costs, const Mes
   return 0;
 }
 
-static uint32_t linkOf(const Program &program, const CostModel &costs, const Message &message) {
+static Route routeOf(const Program &program, const CostModel &costs, const Message &message) {
   if (costs.activationRoute.empty())
-    return noLink;
+    return {};
   const uint32_t low = std::min(message.from, message.to), high = std::max(message.from, message.to);
   uint32_t route = noRoute;
   if (high == low + 1)
@@ -26,7 +26,7 @@ static uint32_t linkOf(const Program &program, const CostModel &costs, const Mes
   for (size_t i = 0; high != low + 1 && i < costs.skipRoute.size(); ++i)
     if (program.skips[i].from == low && program.skips[i].to == high)
       route = costs.skipRoute[i].at(message.isGradient, message.microbatch);
-  return route == noRoute ? noLink : costs.routes[route].link;
+  return route == noRoute ? Route() : costs.routes[route];
 }
 
 static Transfer transferBetween(const Program &program, const CostModel &costs, const Message &message,
@@ -37,7 +37,9 @@ static Transfer transferBetween(const Program &program, const CostModel &costs, 
   transfer.fromDevice = program.deviceOf(message.from, message.microbatch);
   transfer.toDevice = program.deviceOf(message.to, message.microbatch);
   transfer.isGradient = message.isGradient;
-  transfer.link = linkOf(program, costs, message);
+  const Route route = routeOf(program, costs, message);
+  transfer.link = route.link;
+  transfer.lane = route.lane;
   transfer.bytes = bytesOf(program, costs, message);
   return transfer;
 }
