@@ -36,9 +36,11 @@ EdgeStyle styleOf(llvm::StringRef kind) {
     return {"#b36b00", "solid"};
   if (kind == "saved")
     return {"#8c4a78", "dashed"};
+  if (kind == "channel")
+    return {"#1b1f24", "solid"};
   if (kind == "contribution")
     return {"#59636e", "dashed"};
-  return {"#1a7f5f", "dashed"}; // half, split
+  return {"#1a7f5f", "dashed"}; // half, split, joint
 }
 
 class Graph {
@@ -49,12 +51,18 @@ public:
     for (const CriticalStep &step :
          criticalPath(program, schedule.index, schedule.costs, schedule.timeline)) {
       critical.insert(step.op);
-      criticalEdges.insert({before, step.op});
+      if (before != noOp)
+        binding[step.op] = before;
       before = step.op;
     }
-    for (const UnderWay &item : underWay(schedule))
-      if (item.kind == UnderWay::Kind::Message && item.producer != noOp && item.consumer != noOp)
-        underWayFor[{firstOf(item.producer), firstOf(item.consumer)}] = item.end - item.ready;
+    for (const UnderWay &item : underWay(schedule)) {
+      const OpId consumer = program.isExplicit ? item.receive : item.consumer;
+      if (item.kind != UnderWay::Kind::Message || consumer == noOp)
+        continue;
+      underWayFor[{firstOf(item.op), firstOf(consumer)}] = item.end - item.ready;
+      if (program.isExplicit)
+        sendOf[consumer] = item.op;
+    }
   }
 
   uint32_t shownOps() const {
@@ -137,9 +145,13 @@ private:
     for (OpId op = first; op < end; ++op)
       for (const Edge &input : inputsOf(program, schedule.index, program.ops[op]))
         add(input.from, sluice::name(input.kind));
+    if (auto send = sendOf.find(first); send != sendOf.end())
+      add(send->second, "channel");
     addContributions(device, first, add);
     if (first > program.deviceBegin[device])
       add(first - 1, sluice::name(EdgeKind::Order));
+    if (auto before = binding.find(first); before != binding.end())
+      add(before->second, "joint"); // a call that others hold up, or another message of a queue
     return out;
   }
   /// Into a reduction those of its stage on this device, into an update the reduction before it.
@@ -167,9 +179,11 @@ private:
       label += "\n" + formatUnits(schedule.costs, time->second);
     const EdgeStyle style = styleOf(kind);
     const bool isOrder = kind == "order"; // the arrow alone says it
+    const auto before = binding.find(to);
+    const bool isCritical = before != binding.end() && before->second == from;
     return fmt::format("  {} -> {} [{}color=\"{}\", style={}{}];\n", name(from), name(to),
                        isOrder ? "" : "label=" + quoted(label) + ", ", style.color, style.style,
-                       criticalEdges.contains({from, to}) ? ", penwidth=3" : "");
+                       isCritical ? ", penwidth=3" : "");
   }
 
   const TimedSchedule &schedule;
@@ -177,7 +191,8 @@ private:
   const Part part;
   size_t number;
   llvm::DenseSet<OpId> critical;
-  llvm::DenseSet<std::pair<OpId, OpId>> criticalEdges;
+  llvm::DenseMap<OpId, OpId> binding; // on the critical path: the step before
+  llvm::DenseMap<OpId, OpId> sendOf;  // of a written receive
   llvm::DenseMap<std::pair<OpId, OpId>, int64_t> underWayFor;
 };
 

@@ -1,6 +1,7 @@
 // How every drawing shows a kind of op: one hue a kind, the same in the terminal and in pictures, after Okabe
 // and Ito's palette for all kinds of colour vision (https://jfly.uni-koeln.de/color). A device's stages are
-// shades of the hue, from deep to pale; dark ink is readable on all of them.
+// shades of the hue, from deep to pale. What computes is light, so that dark numbers are readable on it; what
+// does not is dark and carries none, so that the two are told apart by lightness as well.
 #pragma once
 
 #include "IR/CostModel.h"

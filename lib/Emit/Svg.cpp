@@ -15,10 +15,10 @@ constexpr Pixels margin = 24 * pixel;
 constexpr Pixels captionHeight = 74 * pixel, noteHeight = 16 * pixel, blockGap = 30 * pixel;
 
 struct Colors {
-  uint32_t page, ink, muted, grid, track;
+  uint32_t page, ink, muted, grid, track, memory;
 };
-constexpr Colors light = {0xffffff, 0x1b1f24, 0x59636e, 0xcdd3da, 0xe9ecef};
-constexpr Colors dark = {0x12161c, 0xe6eaef, 0x98a3b0, 0x3d4652, 0x232b35};
+constexpr Colors light = {0xffffff, 0x1b1f24, 0x59636e, 0xcdd3da, 0xe9ecef, 0xb4bcc6};
+constexpr Colors dark = {0x12161c, 0xe6eaef, 0x98a3b0, 0x3d4652, 0x232b35, 0x4c5866};
 constexpr uint32_t inkOnOps = 0x10151b;
 
 std::string styleOf(const Colors &colors, unsigned darkened, const SvgLooks &looks) {
@@ -26,6 +26,10 @@ std::string styleOf(const Colors &colors, unsigned darkened, const SvgLooks &loo
       ".page{{fill:#{:06x}}}text{{fill:#{:06x}}}.axis,.small,.figures,.key,.number{{fill:#{:06x}}}"
       ".idle{{fill:#{:06x}}}.grid{{stroke:#{:06x}}}",
       colors.page, colors.ink, colors.muted, colors.track, colors.grid);
+  if (looks.critical)
+    css += fmt::format(".critical{{stroke:#{:06x}}}", colors.ink);
+  if (looks.memory)
+    css += fmt::format(".memory{{fill:#{:06x}}}.limit{{stroke:#{:06x}}}", colors.memory, colors.ink);
   for (unsigned look = 1; look < lookCount; ++look)
     for (unsigned shade = 0; shade < maxShades && looks.shades[look] > 0; ++shade)
       css += fmt::format(".{}{{fill:#{:06x}}}", classOf(static_cast<Look>(look), shade),
@@ -40,11 +44,14 @@ std::string style(const SvgLooks &looks) {
                      ".name{{font-size:16px;font-weight:600}}.parameters{{font-weight:400}}"
                      ".small{{font-size:10px}}.axis{{font-size:11px;text-anchor:middle}}"
                      ".number,.unit{{text-anchor:end}}.number,.axis{{font-variant-numeric:tabular-nums}}"
-                     ".grid{{stroke-width:1;fill:none}}\n"
+                     ".grid{{stroke-width:1;fill:none}}{}\n"
                      "{}\n"
                      "@media (prefers-color-scheme:dark){{{}}}\n"
                      ".op text{{fill:#{:06x};text-anchor:middle;font-size:inherit}}\n"
                      "</style>\n",
+                     looks.critical || looks.limit ? ".critical{stroke-width:2;fill:none}"
+                                                     ".limit{stroke-width:1;stroke-dasharray:4 3;fill:none}"
+                                                   : "",
                      styleOf(light, 0, looks), styleOf(dark, 12, looks), inkOnOps);
 }
 
@@ -102,6 +109,12 @@ public:
       text("number: microbatch");
     if (looks.shares)
       text("height: share of the time");
+    if (looks.critical)
+      text("outlined: the critical path");
+    if (looks.memory)
+      key("memory", "memory over time");
+    if (looks.limit)
+      text("dashed: its limit");
   }
   std::string out;
   Pixels bottom() const { return y + 20 * pixel; }

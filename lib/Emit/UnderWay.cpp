@@ -25,6 +25,7 @@ static UnderWay messageItem(const TimedSchedule &schedule, const Transfer &trans
       return message.isGradient ? schedule.index.backward(stage, message.microbatch)
                                 : schedule.index.forward(stage, message.microbatch);
     };
+    item.receive = transfer.to;
     item.producer = opOf(message.from);
     item.consumer = opOf(message.to);
   }

@@ -13,6 +13,7 @@ struct UnderWay {
   Kind kind = Kind::Message;
   bool isGradient = false;
   OpId op = noOp; ///< What began it: of a written message its send, of an inferred one what makes the value.
+  OpId receive = noOp;                       ///< Of a written message.
   OpId producer = noOp, consumer = noOp;     ///< Of a message: what makes its value, and what uses it.
   uint32_t device = noDevice, to = noDevice; ///< `to`: of a message alone.
   uint32_t link = noLink, lane = noLane;
