@@ -40,7 +40,7 @@ EdgeStyle styleOf(llvm::StringRef kind) {
     return {"#1b1f24", "solid"};
   if (kind == "contribution")
     return {"#59636e", "dashed"};
-  return {"#1a7f5f", "dashed"}; // half, split, joint
+  return {"#1a7f5f", "dashed"}; // half, split
 }
 
 class Graph {
@@ -52,7 +52,7 @@ public:
          criticalPath(program, schedule.index, schedule.costs, schedule.timeline)) {
       critical.insert(step.op);
       if (before != noOp)
-        binding[step.op] = before;
+        binding[step.op] = Edge{step.via, before};
       before = step.op;
     }
     for (const UnderWay &item : underWay(schedule)) {
@@ -151,7 +151,7 @@ private:
     if (first > program.deviceBegin[device])
       add(first - 1, sluice::name(EdgeKind::Order));
     if (auto before = binding.find(first); before != binding.end())
-      add(before->second, "joint"); // a call that others hold up, or another message of a queue
+      add(before->second.from, sluice::name(before->second.kind)); // over other calls or messages of a queue
     return out;
   }
   /// Into a reduction those of its stage on this device, into an update the reduction before it.
@@ -180,7 +180,7 @@ private:
     const EdgeStyle style = styleOf(kind);
     const bool isOrder = kind == "order"; // the arrow alone says it
     const auto before = binding.find(to);
-    const bool isCritical = before != binding.end() && before->second == from;
+    const bool isCritical = before != binding.end() && before->second.from == from;
     return fmt::format("  {} -> {} [{}color=\"{}\", style={}{}];\n", name(from), name(to),
                        isOrder ? "" : "label=" + quoted(label) + ", ", style.color, style.style,
                        isCritical ? ", penwidth=3" : "");
@@ -191,7 +191,7 @@ private:
   const Part part;
   size_t number;
   llvm::DenseSet<OpId> critical;
-  llvm::DenseMap<OpId, OpId> binding; // on the critical path: the step before
+  llvm::DenseMap<OpId, Edge> binding; // on the critical path: the step before and what it holds up
   llvm::DenseMap<OpId, OpId> sendOf;  // of a written receive
   llvm::DenseMap<std::pair<OpId, OpId>, int64_t> underWayFor;
 };

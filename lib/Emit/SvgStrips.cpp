@@ -82,6 +82,11 @@ void SvgRows::gatherMemory() {
     for (const MemoryPoint &point : memory.back())
       mostMemory = std::max<int64_t>(mostMemory, inBytes ? point.bytes : point.activations);
   }
+  // A limit that is near is worth its room.
+  const int64_t held = mostMemory;
+  for (uint32_t device = firstDevice; inBytes && device < deviceEnd; ++device)
+    if (!schedule.costs.memoryLimit.empty() && schedule.costs.memoryLimit[device] / 3 <= held / 2)
+      mostMemory = std::max(mostMemory, schedule.costs.memoryLimit[device]);
 }
 
 std::string SvgRows::memoryText(int64_t value) const {

@@ -64,8 +64,12 @@ public:
       for (OpId op = program.deviceBegin[device]; op < program.deviceBegin[device + 1];
            op = program.groupEnd(op))
         writeOp(device, op);
-    for (const TraceTracks::Placed &placed : tracks.placed())
-      writeUnderWay(placed);
+    for (const TraceTracks::Placed &placed : tracks.placed()) {
+      if (placed.track != 0)
+        writeUnderWay(placed);
+      if (placed.item.kind == UnderWay::Kind::Message)
+        arrow(placed);
+    }
     counters();
   }
 
@@ -160,8 +164,6 @@ private:
     events.add(R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
                quoted(str(program, item)), categories[static_cast<unsigned>(item.kind)], process,
                placed.track, time.at(item.begin), time.from(item.begin, item.end), args);
-    if (item.kind == UnderWay::Kind::Message)
-      arrow(placed);
   }
 
   // From the slice that makes the value over that of the message to the one that uses it, as far as they are
@@ -174,7 +176,7 @@ private:
   void arrow(const TraceTracks::Placed &placed) {
     llvm::SmallVector<End, 3> ends;
     addOp(placed.item.producer, ends);
-    if (placed.item.end > placed.item.begin)
+    if (placed.track != 0)
       ends.push_back({placed.track, placed.item.begin});
     addOp(placed.item.consumer, ends);
     if (ends.size() < 2)

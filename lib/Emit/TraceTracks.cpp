@@ -40,6 +40,8 @@ TraceTracks::TraceTracks(const TimedSchedule &schedule, const Part &part, uint64
 }
 
 TraceTracks::Resource TraceTracks::resourceOf(const UnderWay &item) const {
+  if (item.begin == item.end)
+    return {untimed, 0, 0};
   if (item.kind != UnderWay::Kind::Message)
     return {0, item.device, item.kind == UnderWay::Kind::Host};
   return item.lane != noLane ? Resource{1, item.lane, item.link} : Resource{2, item.device, item.to};
@@ -58,6 +60,8 @@ std::string TraceTracks::nameOf(const Resource &resource, uint32_t link) const {
 }
 
 void TraceTracks::addResource(llvm::MutableArrayRef<Placed> group) {
+  if (resourceOf(group.front().item).order == untimed)
+    return;
   Packing packing;
   const uint64_t first = firstId + tracks.size();
   for (Placed &placed : group)

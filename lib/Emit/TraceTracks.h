@@ -25,7 +25,7 @@ public:
 
   struct Placed {
     UnderWay item;
-    uint64_t track;
+    uint64_t track; ///< 0: none, since it takes no time.
   };
   /// What is under way, resource by resource in the order of time. Nothing on a track overlaps.
   llvm::ArrayRef<Placed> placed() const { return items; }
@@ -33,10 +33,11 @@ public:
 private:
   /// What takes its turn, or could: items of one resource are shown together.
   struct Resource {
-    uint32_t order; ///< 0: collectives of a device, 1: its host; then lanes, then pairs of devices.
+    uint32_t order; ///< 0: collectives or host of a device, 1: a lane, 2: a pair of devices.
     uint32_t first, second;
     friend auto operator<=>(const Resource &, const Resource &) = default;
   };
+  static constexpr uint32_t untimed = 3;
   Resource resourceOf(const UnderWay &item) const;
   std::string nameOf(const Resource &resource, uint32_t link) const;
   void addResource(llvm::MutableArrayRef<Placed> group);
