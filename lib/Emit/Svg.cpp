@@ -1,5 +1,6 @@
 #include "Emit/Svg.h"
 
+#include "Emit/Part.h"
 #include "Emit/SvgRows.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -84,11 +85,23 @@ std::string caption(const TimedSchedule &schedule, Pixels top) {
   return out;
 }
 
-std::string note(const TimedSchedule &schedule, Pixels top) {
-  return schedule.costs.isDefault ? line(margin, top + 10 * pixel, "small",
-                                         "no model in the file: forward, backward_input and backward_weight "
-                                         "take 1 tick each, transfers none")
-                                  : "";
+bool sharesRows(const TimedSchedule &schedule) {
+  const Part part(schedule);
+  return schedule.part.maxRows > 0 && part.deviceEnd - part.firstDevice > schedule.part.maxRows;
+}
+
+/// What the picture leaves out.
+std::vector<std::string> notesOf(const TimedSchedule &schedule) {
+  std::vector<std::string> notes;
+  if (schedule.costs.isDefault)
+    notes.push_back("no model in the file: forward, backward_input and backward_weight take 1 tick each, "
+                    "transfers none");
+  const ChartOptions &part = schedule.part;
+  if (sharesRows(schedule) && (part.transfers || part.critical || part.memoryStrip))
+    notes.push_back(fmt::format("what is under way, memory and the critical path are drawn for at most {} "
+                                "devices: choose them with --devices",
+                                part.maxRows));
+  return notes;
 }
 
 class Legend {
@@ -112,9 +125,7 @@ public:
     if (looks.critical)
       text("outlined: the critical path");
     if (looks.memory)
-      key("memory", "memory over time");
-    if (looks.limit)
-      text("dashed: its limit");
+      key("memory", looks.limit ? "memory over time, dashed: its limit" : "memory over time");
   }
   std::string out;
   Pixels bottom() const { return y + 20 * pixel; }
@@ -178,12 +189,7 @@ std::vector<Pixels> widthsOf(llvm::ArrayRef<TimedSchedule> schedules) {
 } // namespace
 
 std::string svg(llvm::ArrayRef<TimedSchedule> schedules) {
-  const bool groups = llvm::any_of(schedules, [](const TimedSchedule &s) {
-    return s.part.maxRows > 0 &&
-           std::min(s.part.deviceEnd, s.program.devices) - std::min(s.part.firstDevice, s.program.devices) >
-               s.part.maxRows;
-  });
-  const Pixels left = (groups ? 150 : 116) * pixel;
+  const Pixels left = (llvm::any_of(schedules, sharesRows) ? 150 : 116) * pixel;
   const std::vector<Pixels> widths = widthsOf(schedules);
   const Pixels right = left + *llvm::max_element(widths) + SvgRows::peakColumn;
 
@@ -197,8 +203,11 @@ std::string svg(llvm::ArrayRef<TimedSchedule> schedules) {
     SvgRows rows(schedule, width);
     body += rows.text(left, y, looks);
     y += rows.height();
-    body += note(schedule, y);
-    y += (schedule.costs.isDefault ? noteHeight : 0) + blockGap;
+    for (const std::string &note : notesOf(schedule)) {
+      body += line(margin, y + 10 * pixel, "small", note);
+      y += noteHeight;
+    }
+    y += blockGap;
   }
   Legend legend(looks, y - blockGap + 14 * pixel, right);
   const Pixels height = legend.bottom() + 12 * pixel, width = right + margin;

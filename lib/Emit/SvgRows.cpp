@@ -1,6 +1,6 @@
 #include "Emit/SvgRows.h"
 
-#include "Emit/TimeScale.h"
+#include "Emit/Part.h"
 #include "Support/Quantity.h"
 #include "Support/Words.h"
 
@@ -86,12 +86,12 @@ std::string classOf(Look look, unsigned shade) {
 }
 
 SvgRows::SvgRows(const TimedSchedule &schedule, Pixels width)
-    : schedule(schedule), program(schedule.program),
-      firstDevice(std::min(schedule.part.firstDevice, program.devices)),
-      deviceEnd(std::min(schedule.part.deviceEnd, program.devices)), width(width) {
-  const int64_t makespan = schedule.timeline.makespan;
-  from = std::clamp<int64_t>(schedule.part.from.value_or(0), 0, makespan);
-  to = std::max(std::clamp<int64_t>(schedule.part.to.value_or(makespan), from, makespan), from + 1);
+    : schedule(schedule), program(schedule.program), width(width) {
+  const Part part(schedule);
+  firstDevice = part.firstDevice;
+  deviceEnd = part.deviceEnd;
+  from = part.from;
+  to = part.to;
 }
 
 Pixels SvgRows::naturalWidth(const TimedSchedule &schedule) {

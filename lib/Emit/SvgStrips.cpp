@@ -38,7 +38,7 @@ std::string SvgRows::messageStrip(uint32_t device, Pixels left, Pixels top, SvgL
   const auto own = llvm::ArrayRef(messages)
                        .drop_while([&](const UnderWay &m) { return m.device < device; })
                        .take_while([&](const UnderWay &m) { return m.device == device; });
-  std::string out = fmt::format("<text class=\"small unit\" x=\"{}\" y=\"{}\">sends</text>\n",
+  std::string out = fmt::format("<text class=\"small unit\" x=\"{}\" y=\"{}\">under way</text>\n",
                                 str(left - 6 * pixel), str(top + messageHeight - 3 * pixel));
   Packing packing;
   std::vector<unsigned> rowOf;
@@ -53,7 +53,7 @@ std::string SvgRows::messageStrip(uint32_t device, Pixels left, Pixels top, SvgL
     return out + sharePaths(shares, 2 * pixel, left, top, messageHeight, looks);
   }
   const Pixels height = messageHeight / rows;
-  out += "<g class=\"sends\">\n";
+  out += "<g class=\"under-way\">\n";
   for (auto [item, row] : llvm::zip_equal(own, rowOf)) {
     const Pixels x = at(std::max(item.begin, from)), stop = at(std::min(item.end, to));
     const Look look = lookOf(item.kind);
