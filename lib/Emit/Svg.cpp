@@ -1,5 +1,6 @@
 #include "Emit/Svg.h"
 
+#include "Emit/Caption.h"
 #include "Emit/Part.h"
 #include "Emit/SvgRows.h"
 
@@ -13,7 +14,8 @@ namespace sluice {
 namespace {
 
 constexpr Pixels margin = 24 * pixel;
-constexpr Pixels captionHeight = 74 * pixel, noteHeight = 16 * pixel, blockGap = 30 * pixel;
+constexpr const char *separator = "   ·   ";
+constexpr Pixels noteHeight = 16 * pixel, blockGap = 30 * pixel;
 
 struct Colors {
   uint32_t page, ink, muted, grid, track, memory;
@@ -61,6 +63,20 @@ std::string line(Pixels x, Pixels y, llvm::StringRef kind, llvm::StringRef text)
                      text.str());
 }
 
+/// What of the figures goes beyond compute: two lines say the rest.
+std::string furtherFigures(const TimedSchedule &schedule) {
+  std::string text;
+  for (const CaptionFigure &figure : captionFigures(schedule))
+    if (figure.name == "transfer exposed" || figure.name == "peak memory")
+      text += fmt::format("{}{} {}: {}", text.empty() ? "" : separator, figure.name, figure.value,
+                          figure.meaning);
+  return text;
+}
+
+Pixels captionHeight(const TimedSchedule &schedule) {
+  return (furtherFigures(schedule).empty() ? 74 : 92) * pixel;
+}
+
 /// Name and parameters, then the figures with their denominators.
 std::string caption(const TimedSchedule &schedule, Pixels top) {
   const Figures &figures = schedule.figures;
@@ -70,18 +86,18 @@ std::string caption(const TimedSchedule &schedule, Pixels top) {
   std::string out = line(margin, top + 16 * pixel, "name", title);
   std::string ratios = "makespan " + formatUnits(schedule.costs, figures.makespan);
   if (figures.idleFraction && figures.overheadRatio)
-    ratios +=
-        fmt::format("   ·   idle fraction {} (bubble ÷ elapsed)   ·   overhead ratio {} (bubble ÷ ideal)",
-                    percentText(*figures.idleFraction), percentText(*figures.overheadRatio));
+    ratios += fmt::format("{0}idle fraction {1} (bubble ÷ elapsed){0}overhead ratio {2} (bubble ÷ ideal)",
+                          separator, percentText(*figures.idleFraction), percentText(*figures.overheadRatio));
   out += line(margin, top + 38 * pixel, "figures", ratios);
   uint32_t peak = 0;
   for (const DeviceMemory &memory : figures.memory.devices)
     peak = std::max(peak, memory.peakActivation);
-  out +=
-      line(margin, top + 56 * pixel, "figures",
-           fmt::format("bubble {}: mean idle time of a device   ·   peak activation {}: pairs of stage and "
-                       "microbatch alive on the fullest device   ·   modeled, not measured",
-                       formatUnits(schedule.costs, figures.bubbleTime), peak));
+  out += line(margin, top + 56 * pixel, "figures",
+              fmt::format("bubble {1}: mean idle time of a device{0}peak activation {2}: pairs of stage and "
+                          "microbatch alive on the fullest device{0}modeled, not measured",
+                          separator, formatUnits(schedule.costs, figures.bubbleTime), peak));
+  if (const std::string further = furtherFigures(schedule); !further.empty())
+    out += line(margin, top + 74 * pixel, "figures", further);
   return out;
 }
 
@@ -191,7 +207,8 @@ std::vector<Pixels> widthsOf(llvm::ArrayRef<TimedSchedule> schedules) {
 std::string svg(llvm::ArrayRef<TimedSchedule> schedules) {
   const Pixels left = (llvm::any_of(schedules, sharesRows) ? 150 : 116) * pixel;
   const std::vector<Pixels> widths = widthsOf(schedules);
-  const Pixels right = left + *llvm::max_element(widths) + SvgRows::peakColumn;
+  const Pixels right =
+      left + *llvm::max_element(widths) + (llvm::all_of(schedules, sharesRows) ? 0 : SvgRows::peakColumn);
 
   SvgLooks looks;
   std::string body, names;
@@ -199,7 +216,7 @@ std::string svg(llvm::ArrayRef<TimedSchedule> schedules) {
   for (auto [schedule, width] : llvm::zip_equal(schedules, widths)) {
     names += (names.empty() ? "" : ", ") + schedule.program.name;
     body += caption(schedule, y);
-    y += captionHeight;
+    y += captionHeight(schedule);
     SvgRows rows(schedule, width);
     body += rows.text(left, y, looks);
     y += rows.height();

@@ -49,7 +49,7 @@ __int128 Microseconds::scaled(int64_t time) const {
   return whole * grain + (rest * grain + unit.den / 2) / unit.den;
 }
 
-std::string Microseconds::text(__int128 scaled) const {
+std::string Microseconds::text(__int128 scaled, unsigned places) {
   std::string digits;
   bool any = places == 0;
   for (unsigned i = 0; scaled > 0 || i <= places; ++i, scaled /= 10) {

@@ -22,14 +22,18 @@ public:
 
   /// Whether every text is equal to its time; else it is rounded to nine places.
   bool isExact() const { return exact; }
-  std::string at(int64_t time) const { return text(scaled(time)); }
+  std::string at(int64_t time) const { return text(scaled(time), places); }
   /// What `at(end)` is more than `at(begin)`.
-  std::string from(int64_t begin, int64_t end) const { return text(scaled(end) - scaled(begin)); }
+  std::string from(int64_t begin, int64_t end) const { return text(scaled(end) - scaled(begin), places); }
+  /// Half way from `at(begin)` to `at(end)`.
+  std::string middle(int64_t begin, int64_t end) const {
+    return text(5 * (scaled(begin) + scaled(end)), places + 1);
+  }
 
 private:
   /// In the unit of the last place.
   __int128 scaled(int64_t time) const;
-  std::string text(__int128 scaled) const;
+  static std::string text(__int128 scaled, unsigned places);
 
   Rational unit = 1; // of CostModel::unit, in microseconds
   int64_t grain = 1; // 10 to the power of `places`

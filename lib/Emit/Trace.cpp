@@ -116,13 +116,21 @@ private:
     if (!slack.empty())
       args += fmt::format(R"(,"slack":{})", time.at(slack[first]));
     const std::string kind = end - first > 1 ? "overlap" : name(op.kind).str();
+    const uint64_t track = tracks.ofDevice(device);
     if (start == stop)
       events.add(R"({{"name":{},"cat":"op","ph":"i","s":"t","pid":{},"tid":{},"ts":{},"args":{{{}}}}})",
-                 quoted(title), process, tracks.ofDevice(device), time.at(start), args);
+                 quoted(title), process, track, time.at(start), args);
     else
-      events.add(R"({{"name":{},"cat":"op,{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-                 quoted(title), kind, process, tracks.ofDevice(device), time.at(start),
-                 time.from(start, stop), args);
+      slice(quoted(title), "op," + kind, track, start, stop, args);
+  }
+
+  // A pair of begin and end, not one event with a duration: viewers add times as doubles, in which a begin
+  // and a duration may end behind the next begin. Equal texts are equal numbers.
+  void slice(const std::string &title, const std::string &category, uint64_t track, int64_t begin,
+             int64_t end, const std::string &args) {
+    events.add(R"({{"name":{},"cat":"{}","ph":"B","pid":{},"tid":{},"ts":{},"args":{{{}}}}})", title,
+               category, process, track, time.at(begin), args);
+    events.add(R"({{"ph":"E","pid":{},"tid":{},"ts":{}}})", process, track, time.at(end));
   }
 
   /// Where the op is written; looked up once a statement.
@@ -161,23 +169,22 @@ private:
     if (item.bytes > 0)
       args += fmt::format(R"(,"bytes":{})", item.bytes);
     static constexpr const char *categories[] = {"message", "collective", "host"};
-    events.add(R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-               quoted(str(program, item)), categories[static_cast<unsigned>(item.kind)], process,
-               placed.track, time.at(item.begin), time.from(item.begin, item.end), args);
+    slice(quoted(str(program, item)), categories[static_cast<unsigned>(item.kind)], placed.track, item.begin,
+          item.end, args);
   }
 
   // From the slice that makes the value over that of the message to the one that uses it, as far as they are
-  // there and take time. Viewers bind each end to the slice of the track that is open at its time, so all
-  // stand where their slices begin.
+  // there and take time. Viewers bind each end to a slice of the track that is open at its time, some also to
+  // one that ends then, so all stand in the middle of their slices.
   struct End {
     uint64_t track;
-    int64_t at;
+    int64_t begin, end;
   };
   void arrow(const TraceTracks::Placed &placed) {
     llvm::SmallVector<End, 3> ends;
     addOp(placed.item.producer, ends);
     if (placed.track != 0)
-      ends.push_back({placed.track, placed.item.begin});
+      ends.push_back({placed.track, placed.item.begin, placed.item.end});
     addOp(placed.item.consumer, ends);
     if (ends.size() < 2)
       return;
@@ -188,16 +195,16 @@ private:
                  : i + 1 == ends.size() ? "f"
                                         : "t",
                  i + 1 == ends.size() ? R"("bp":"e",)" : "", events.nextFlow, process, ends[i].track,
-                 time.at(ends[i].at));
+                 time.middle(ends[i].begin, ends[i].end));
     ++events.nextFlow;
   }
   void addOp(OpId op, llvm::SmallVectorImpl<End> &ends) const {
     if (op == noOp)
       return;
     const uint32_t device = program.deviceOf(op);
-    const int64_t start = startOf(op);
-    if (part.has(device) && part.meets(start, timeline.end[op]) && timeline.end[op] > start)
-      ends.push_back({tracks.ofDevice(device), start});
+    const int64_t start = startOf(op), end = timeline.end[op];
+    if (part.has(device) && part.meets(start, end) && end > start)
+      ends.push_back({tracks.ofDevice(device), start, end});
   }
 
   void counters() {
