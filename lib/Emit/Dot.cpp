@@ -126,9 +126,12 @@ private:
     if (schedule.timeline.end[first] > start)
       label += " to " + formatUnits(schedule.costs, schedule.timeline.end[first]);
     const Look look = lookOf(program, first, end);
-    return fmt::format("    {} [label={}, fillcolor=\"#{:06x}\"{}];\n", name(first), quoted(label),
-                       look == Look::Idle ? 0xffffffu : info(look).pale,
-                       critical.contains(first) ? ", penwidth=3" : "");
+    const bool isDark = look > Look::Overlap; // as Emit/Palette.h has it
+    return fmt::format("    {} [label={}, fillcolor=\"#{:06x}\"{}{}];\n", name(first), quoted(label),
+                       look == Look::Idle ? 0xffffffu
+                       : isDark           ? info(look).deep
+                                          : info(look).pale,
+                       isDark ? ", fontcolor=white" : "", critical.contains(first) ? ", penwidth=3" : "");
   }
   std::string name(OpId first) const { return fmt::format("s{}_{}", number, first); }
 

@@ -55,7 +55,7 @@ std::string TraceTracks::nameOf(const Resource &resource, uint32_t link) const {
   case 1:
     return fmt::format("{}, lane {}", kind, resource.first);
   default:
-    return fmt::format("{} {} -> {}", kind, resource.first, resource.second);
+    return fmt::format("{}, device {} -> {}", kind, resource.first, resource.second);
   }
 }
 

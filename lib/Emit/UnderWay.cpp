@@ -69,16 +69,12 @@ std::string str(const Program &program, const UnderWay &item) {
     name.consume_front("start ");
     return name.str();
   }
-  uint32_t from = op.stage, to = item.isGradient ? op.stage - 1u : op.stage + 1u;
-  if (op.isCommunication()) {
-    const Message message = messageOf(program, item.op);
-    from = message.from;
-    to = message.to;
-  } else if (item.consumer != noOp) {
-    to = program.ops[item.consumer].stage;
-  }
-  return fmt::format("{} {} -> {}, microbatch {}", item.isGradient ? "gradient" : "activation", from, to,
-                     op.microbatch);
+  Message message;
+  if (op.isCommunication())
+    message = messageOf(program, item.op);
+  else
+    message = {op.stage, program.ops[item.consumer].stage, op.microbatch, item.isGradient};
+  return sendText(message).substr(llvm::StringRef("send_").size());
 }
 
 } // namespace sluice

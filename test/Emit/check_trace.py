@@ -165,7 +165,7 @@ for (index, op), row in ops_of.items():
         continue
     what, stage, m = found[2], int(found[3]), found[4]
     source = stage - 1 if what == "activation" else stage + 1
-    for message in under_way[index, "message", f"{what} {source} -> {stage}, microbatch {m}"]:
+    for message in under_way[index, "message", f"{what}({source}, {m})"]:
         check(Fraction(row["end"]) >= Fraction(message["end"]), "received before it has arrived:", row, message)
         received += 1
 
