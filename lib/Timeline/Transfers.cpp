@@ -25,6 +25,7 @@ static Transfer transferBetween(const Program &program, const CostModel &costs, 
   transfer.isGradient = message.isGradient;
   const Route *route = routeOf(program, costs, message);
   transfer.link = route ? route->link : noLink;
+  transfer.lane = route ? route->lane : noLane;
   transfer.bytes = bytesOf(program, costs, message);
   return transfer;
 }
