@@ -181,9 +181,9 @@ private:
   /// What devices are busy with, where that is more than compute.
   std::string busyTable() const {
     static constexpr std::pair<const char *, int64_t BusyParts::*> parts[] = {
-        {"compute", &BusyParts::compute},         {"recompute", &BusyParts::recompute},
-        {"update", &BusyParts::update},           {"collectives", &BusyParts::collectives},
-        {"transfers", &BusyParts::transfers},     {"host", &BusyParts::host}};
+        {"compute", &BusyParts::compute},     {"recompute", &BusyParts::recompute},
+        {"update", &BusyParts::update},       {"collectives", &BusyParts::collectives},
+        {"transfers", &BusyParts::transfers}, {"host", &BusyParts::host}};
     auto isUsed = [&](int64_t BusyParts::*part) {
       return llvm::any_of(figures.busy, [&](const BusyParts &busy) { return busy.*part != 0; });
     };

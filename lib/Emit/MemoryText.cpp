@@ -51,8 +51,7 @@ public:
     for (uint32_t d = 0; d < program.devices; ++d)
       if (auto left = figures.headroom(d); left && *left < 0)
         devices.push_back(d);
-    return devices.empty() ? ""
-                           : fmt::format("  does not fit on {}\n", listed("device", "devices", devices));
+    return devices.empty() ? "" : fmt::format("  does not fit on {}\n", listed("device", "devices", devices));
   }
 
 private:

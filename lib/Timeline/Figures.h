@@ -17,7 +17,7 @@ enum class FigureArity : uint8_t { Schedule, Device, Stage };
 struct FigureInfo {
   llvm::StringRef name;
   FigureUnit unit;
-  FigureArity arity;          ///< What its index counts.
+  FigureArity arity;    ///< What its index counts.
   bool isLeast = false; ///< Without an index the least over all of them, not the most.
 };
 /// In the order of the page: those of the schedule, of a device, of a stage.
@@ -39,7 +39,7 @@ struct Figures {
   std::vector<BusyParts> busy;
   MemoryFigures memory;
   std::vector<int64_t> memoryLimit; ///< CostModel::memoryLimit.
-  VersionFigures versions; ///< Of a synchronous schedule: no staleness, one version.
+  VersionFigures versions;          ///< Of a synchronous schedule: no staleness, one version.
   CriticalSummary critical;
   Makeup makeup; ///< Of the critical path.
   ClosedForms closed;
@@ -73,8 +73,8 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
 struct FigureDetails {
   bool links = false, sensitivity = false, slack = false;
 };
-/// Adds what takes longer or is long, as far as it is asked for. Sensitivities whose times would leave 64 bits
-/// stay missing.
+/// Adds what takes longer or is long, as far as it is asked for. Sensitivities whose times would leave 64
+/// bits stay missing.
 void addDetails(Figures &figures, const Program &program, const ProgramIndex &index, const CostModel &costs,
                 const Timeline &timeline, const FigureDetails &details);
 

@@ -209,8 +209,8 @@ int64_t Makeup::transfers() const {
 }
 
 llvm::StringRef pathKindName(unsigned kind) {
-  static constexpr const char *names[Makeup::kindCount] = {"forwards",         "backwards",  "backward inputs",
-                                                           "backward weights", "recomputes", "overlaps"};
+  static constexpr const char *names[Makeup::kindCount] = {
+      "forwards", "backwards", "backward inputs", "backward weights", "recomputes", "overlaps"};
   return names[kind];
 }
 

@@ -1,5 +1,5 @@
-// What the critical path is made of: the makespan split into the work of each stage, transfers over each link,
-// collectives and moves to and from the host. The parts add up to the makespan exactly.
+// What the critical path is made of: the makespan split into the work of each stage, transfers over each
+// link, collectives and moves to and from the host. The parts add up to the makespan exactly.
 #pragma once
 
 #include "Timeline/CriticalPath.h"

@@ -1,5 +1,5 @@
-// What a message takes on its way by itself, without what queues in front of it: over which link and lane, and
-// the two parts of its transfer time.
+// What a message takes on its way by itself, without what queues in front of it: over which link and lane,
+// and the two parts of its transfer time.
 #pragma once
 
 #include "Events/Messages.h"

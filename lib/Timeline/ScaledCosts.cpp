@@ -13,9 +13,9 @@ namespace {
 /// Visits every time of a cost model: tables by stage and microbatch, and lists.
 template <typename Costs, typename Table, typename List>
 void eachTime(Costs &costs, Table visitTable, List visitList) {
-  for (auto *table : {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight,
-                      &costs.recompute, &costs.activationTransfer, &costs.gradientTransfer, &costs.offload,
-                      &costs.reload})
+  for (auto *table :
+       {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight, &costs.recompute,
+        &costs.activationTransfer, &costs.gradientTransfer, &costs.offload, &costs.reload})
     visitTable(*table);
   for (auto &table : costs.skipTransfer)
     visitTable(table);
@@ -76,8 +76,8 @@ static Times apart(const Times &times, uint32_t microbatches, IsFaster isFaster,
 CostModel ScaledCosts::withFasterStage(uint32_t stage) const {
   CostModel result = scaled;
   auto isOfStage = [&](uint32_t s, uint32_t) { return s == stage; };
-  for (Times *table : {&result.forward, &result.backward, &result.backwardInput, &result.backwardWeight,
-                       &result.recompute})
+  for (Times *table :
+       {&result.forward, &result.backward, &result.backwardInput, &result.backwardWeight, &result.recompute})
     *table = hastened(*table, isOfStage);
   for (auto &[pair, time] : result.overlapped) {
     const int members = (pair.first == stage) + (pair.second == stage);
@@ -101,9 +101,8 @@ Times ScaledCosts::overLink(const Times &times, const StageTable<uint32_t> &rout
 
 bool ScaledCosts::hostIsFaster(uint32_t stage, uint32_t microbatch, bool isBack, uint32_t link) const {
   const uint32_t device = program.deviceOf(stage, microbatch);
-  const uint32_t own = costs.hostRoutes.empty() || device == noDevice
-                           ? noLink
-                           : costs.hostRoutes[2 * device + isBack].link;
+  const uint32_t own =
+      costs.hostRoutes.empty() || device == noDevice ? noLink : costs.hostRoutes[2 * device + isBack].link;
   return own == link;
 }
 
@@ -112,9 +111,9 @@ CostModel ScaledCosts::withFasterLink(uint32_t link) const {
   result.activationTransfer = overLink(scaled.activationTransfer, costs.activationRoute, link);
   result.gradientTransfer = overLink(scaled.gradientTransfer, costs.gradientRoute, link);
   for (size_t i = 0; i < scaled.skipTransfer.size(); ++i)
-    result.skipTransfer[i] = overLink(
-        scaled.skipTransfer[i], i < costs.skipRoute.size() ? costs.skipRoute[i] : StageTable<uint32_t>(),
-        link);
+    result.skipTransfer[i] =
+        overLink(scaled.skipTransfer[i],
+                 i < costs.skipRoute.size() ? costs.skipRoute[i] : StageTable<uint32_t>(), link);
   for (bool isBack : {false, true}) {
     Times &table = isBack ? result.reload : result.offload;
     auto isFaster = [&](uint32_t s, uint32_t m) { return hostIsFaster(s, m, isBack, link); };

@@ -45,8 +45,8 @@ struct Question {
 
 } // namespace
 
-// Without queues times are sums along chains, and the longest is the makespan. A chain that a part is not on is
-// as long as before, so the makespan is too.
+// Without queues times are sums along chains, and the longest is the makespan. A chain that a part is not on
+// is as long as before, so the makespan is too.
 static bool needsRun(const Program &program, const CostModel &costs, bool isOnPath) {
   return isOnPath || program.isExplicit || costs.laneCount > 0 || !costs.hostRoutes.empty();
 }
@@ -69,8 +69,8 @@ std::optional<Sensitivity> sensitivities(const Program &program, const ProgramIn
     if (needsRun(program, costs, makeup.timeOf(stage) != 0))
       questions.push_back({[&, stage] { return scaled.withFasterStage(stage); }, &result.stages[stage]});
   for (LinkSensitivity &link : result.links) {
-    const bool isOnPath =
-        makeup.host != 0 || llvm::any_of(makeup.links, [&](const PathLink &l) { return l.link == link.link; });
+    const bool isOnPath = makeup.host != 0 ||
+                          llvm::any_of(makeup.links, [&](const PathLink &l) { return l.link == link.link; });
     if (needsRun(program, costs, isOnPath))
       questions.push_back({[&] { return scaled.withFasterLink(link.link); }, &link.gain});
   }

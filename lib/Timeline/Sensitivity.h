@@ -1,6 +1,6 @@
 // How much shorter the step would be if one stage or one link were a hundredth faster: not estimated from the
-// critical path, which another chain may replace, but the difference of two timelines. All costs are multiplied
-// so that a hundredth less of each is a whole number again.
+// critical path, which another chain may replace, but the difference of two timelines. All costs are
+// multiplied so that a hundredth less of each is a whole number again.
 #pragma once
 
 #include "Timeline/Makeup.h"

@@ -1,8 +1,10 @@
 // sluice simulate: timeline and figures, in any of the forms of docs/outputs.md.
 #include "Common.h"
 #include "Progress.h"
+#include "SharedOptions.h"
 
 #include "Emit/Chart.h"
+#include "Emit/Comparison.h"
 #include "Emit/Dot.h"
 #include "Emit/FiguresJson.h"
 #include "Emit/Svg.h"
@@ -21,7 +23,7 @@ namespace sluice::tool {
 
 namespace cl = llvm::cl;
 
-static cl::opt<std::string> path(cl::Positional, cl::desc("FILE"), cl::sub(simulateCommand));
+static cl::list<std::string> paths(cl::Positional, cl::desc("FILE..."), cl::sub(simulateCommand));
 static cl::opt<std::string> output("o", cl::desc("Write to a file; its suffix chooses the form"),
                                    cl::value_desc("FILE"), cl::sub(simulateCommand));
 static cl::opt<std::string> format("format", cl::desc("Form of the output: text, json, svg, trace, csv, dot"),
@@ -42,6 +44,17 @@ static cl::opt<bool> critical("critical", cl::desc("Pictures: outline the critic
 static cl::opt<bool> memoryStrip("memory-strip",
                                  cl::desc("Pictures: draw memory over time below each device"),
                                  cl::sub(simulateCommand));
+static cl::opt<bool> compare("compare", cl::desc("Text: the figures of several schedules beside each other"),
+                             cl::sub(simulateCommand));
+static cl::opt<bool> memory("memory",
+                            cl::desc("What is live at the peak of every device; in JSON memory over time"),
+                            cl::sub(simulateCommand));
+static cl::opt<bool> slack("slack", cl::desc("How much later ops could end; in JSON a list of all ops"),
+                           cl::sub(simulateCommand));
+static cl::opt<bool>
+    sensitivity("sensitivity",
+                cl::desc("What a stage or link that is 1 % faster saves, also of large schedules"),
+                cl::sub(simulateCommand));
 
 /// A time of the command line in CostModel::unit; nothing if it is none.
 static std::optional<int64_t> timeOption(const std::string &text, const CostModel &costs) {
@@ -97,7 +110,8 @@ static std::string textOf(llvm::ArrayRef<TimedSchedule> schedules) {
   for (const TimedSchedule &schedule : schedules) {
     const std::string parameters = schedule.parameterText();
     text += text.empty() ? "" : "\n";
-    text += schedule.program.name + (parameters.empty() ? "" : " at " + parameters) + "\n\n";
+    text += schedule.program.name + (parameters.empty() ? "" : " at " + parameters) +
+            (schedule.file.empty() ? "" : " (" + schedule.file + ")") + "\n\n";
     text += chart(schedule.program, schedule.costs, schedule.timeline, schedule.figures, schedule.part);
     text += schedule.equivalence;
   }
@@ -166,6 +180,16 @@ static const OutputFormat *chooseOutput() {
       usageError(std::string(name) + " is for pictures, as -o timeline.svg writes them");
       return nullptr;
     }
+  if (compare && chosen != outputs) {
+    usageError("--compare is text; " + chosen->name.str() + " has all schedules anyway");
+    return nullptr;
+  }
+  for (const auto &[option, name] :
+       {std::pair(&memory, "--memory"), {&slack, "--slack"}, {&sensitivity, "--sensitivity"}})
+    if (*option && (compare || (chosen->name != "text" && chosen->name != "json"))) {
+      usageError(std::string(name) + " is for text and JSON" + (compare ? ", without --compare" : ""));
+      return nullptr;
+    }
   if (chosen->isBinary && output.empty() && llvm::sys::Process::StandardOutIsDisplayed()) {
     usageError("a picture is no text for a terminal: write it to a file with -o timeline" +
                chosen->suffix.str());
@@ -182,15 +206,40 @@ static ExitCode shownPart(const Session &session, const Instance &instance, Char
   part.transfers = transfers;
   part.critical = critical;
   part.memoryStrip = memoryStrip;
+  part.memory = memory;
+  part.slack = slack;
   if (instance.timed().devices > 32)
     part.maxRows = 32;
   return chartOptions(instance, part);
 }
 
+/// What only text and JSON show.
+static void addDetailsFor(const OutputFormat &chosen, Instance &instance) {
+  if (!instance.figures || compare || (chosen.name != "text" && chosen.name != "json"))
+    return;
+  const Program &program = instance.timed();
+  const bool isShort = sensitivityWork(program, instance.costs) <= shownUnasked;
+  addDetails(*instance.figures, program, instance.timedIndex(), instance.costs, *instance.timeline,
+             {.links = true, .sensitivity = sensitivity || isShort, .slack = slack});
+}
+
+/// Opens every file; Clean, or why the command ends.
+static ExitCode openAll(std::vector<std::unique_ptr<Session>> &sessions) {
+  std::set<std::string> known;
+  for (const std::string &path : paths) {
+    sessions.push_back(std::make_unique<Session>());
+    if (ExitCode code =
+            paths.size() == 1 ? sessions.back()->openSingle(path) : openShared(*sessions.back(), path, known);
+        code != Clean)
+      return code;
+  }
+  return paths.size() == 1 ? Clean : checkKnown(known, paths.size());
+}
+
 /// To the file of -o, or to stdout.
 static ExitCode write(const OutputFormat &chosen, Schedules schedules) {
   if (!chosen.stream) {
-    auto text = chosen.whole(schedules);
+    auto text = compare ? comparison(schedules) : chosen.whole(schedules);
     if (!text)
       return usageError(llvm::toString(text.takeError()));
     if (!output.empty())
@@ -205,38 +254,52 @@ static ExitCode write(const OutputFormat &chosen, Schedules schedules) {
 }
 
 ExitCode runSimulate() {
-  if (path.empty())
+  if (paths.empty())
     return usageError("name a file to simulate");
   const OutputFormat *chosen = chooseOutput();
   if (!chosen)
     return Usage;
-  Session session;
-  if (ExitCode code = session.openSingle(path); code != Clean)
+  std::vector<std::unique_ptr<Session>> sessions;
+  if (ExitCode code = openAll(sessions); code != Clean)
     return code;
 
-  std::vector<Instance> instances;
-  std::vector<Equivalence> equivalences; // of each instance
-  Progress progress;
-  session.options.progress = [&](llvm::StringRef schedule, llvm::StringRef doing) {
-    progress.step((doing + " " + schedule).str());
+  struct Run {
+    const Session *session;
+    std::string file; // where there are several
+    Instance instance;
+    Equivalence equivalence;
   };
-  session.compilation.run(session.settings[0], session.options, Compilation::Depth::Figures,
-                          session.diagnostics, [&](Instance &instance) {
-                            equivalences.push_back(equivalenceOf(instance, session.diagnostics));
-                            instances.push_back(std::move(instance));
-                          });
+  std::vector<Run> runs;
+  Progress progress;
+  for (const auto &[session, path] : llvm::zip_equal(sessions, paths)) {
+    session->options.progress = [&](llvm::StringRef schedule, llvm::StringRef doing) {
+      progress.step((doing + " " + schedule).str());
+    };
+    session->compilation.run(session->settings[0], session->options, Compilation::Depth::Figures,
+                             session->diagnostics, [&](Instance &instance) {
+                               progress.step("figures of " + instance.name);
+                               addDetailsFor(*chosen, instance);
+                               Equivalence equivalence = equivalenceOf(instance, session->diagnostics);
+                               runs.push_back({session.get(), paths.size() > 1 ? path : "",
+                                               std::move(instance), std::move(equivalence)});
+                             });
+  }
   progress.finish();
   std::vector<TimedSchedule> schedules;
-  for (const auto &[instance, equivalence] : llvm::zip_equal(instances, equivalences)) {
+  for (const Run &run : runs) {
+    const Instance &instance = run.instance;
     if (!instance.figures)
       continue;
     ChartOptions part;
-    if (ExitCode code = shownPart(session, instance, part); code != Clean)
+    if (ExitCode code = shownPart(*run.session, instance, part); code != Clean)
       return code;
     schedules.push_back({instance.timed(), instance.timedIndex(), instance.costs, *instance.timeline,
-                         *instance.figures, instance.parameters, part, equivalenceLine(equivalence)});
+                         *instance.figures, instance.parameters, part, equivalenceLine(run.equivalence),
+                         run.file});
   }
-  const ExitCode code = session.finish();
+  ExitCode code = Clean;
+  for (const auto &session : sessions)
+    code = std::max(code, session->finish());
   if (schedules.empty())
     return code; // findings stand in the way
   const ExitCode written = write(*chosen, schedules);
