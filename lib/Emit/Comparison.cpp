@@ -208,21 +208,27 @@ private:
       hasMark |= isBest;
       row.push_back(value ? (isBest ? "* " : "") + textOf(*value, unit) : "-");
       if (row.size() > 2)
-        row.push_back(changeOf(values.front(), value));
+        row.push_back(changeOf(values.front(), value, unit));
     }
     rows.push_back(row);
   }
-  static std::string changeOf(const std::optional<Rational> &first, const std::optional<Rational> &value) {
+  /// A part of the first value; of ratios, which are parts themselves, the difference.
+  std::string changeOf(const std::optional<Rational> &first, const std::optional<Rational> &value,
+                       FigureUnit unit) {
     if (!first || !value)
       return "";
     if (*first == *value)
       return "=";
-    auto grown = subtract(*value, *first);
-    auto relative = grown ? divide(*grown, *first) : std::nullopt;
-    auto percent = relative ? multiply(*relative, Rational(100)) : std::nullopt;
-    if (!percent)
+    auto change = subtract(*value, *first);
+    if (unit != FigureUnit::Ratio && first->num < 0)
       return "";
-    return (percent->num > 0 ? "+" : "") + percent->decimal(2) + " %";
+    if (unit != FigureUnit::Ratio)
+      change = change ? divide(*change, *first) : std::nullopt;
+    change = change ? multiply(*change, Rational(100)) : std::nullopt;
+    if (!change)
+      return "";
+    hasPoints |= unit == FigureUnit::Ratio;
+    return (change->num > 0 ? "+" : "") + change->decimal(2) + (unit == FigureUnit::Ratio ? " pt" : " %");
   }
   std::string textOf(const Rational &value, FigureUnit unit) const {
     switch (unit) {
@@ -283,8 +289,9 @@ private:
     std::string text = "\n";
     if (hasMark)
       text += "  * best of its row\n";
-    text += fmt::format("  changes are against {}; the idle parts add up to the bubble time\n",
-                        schedules.front().program.name);
+    text +=
+        fmt::format("  changes are against {}{}; the idle parts add up to the bubble time\n",
+                    schedules.front().program.name, hasPoints ? ", those of ratios in points of 1 %" : "");
     if (!isSameWork)
       text +=
           "  they do not do the same work, so their times and transfers have no best; compare throughput and "
@@ -302,7 +309,7 @@ private:
   llvm::ArrayRef<TimedSchedule> schedules;
   const bool isTimed;
   Values works;
-  bool isSameWork = true, hasMark = false;
+  bool isSameWork = true, hasMark = false, hasPoints = false;
   std::vector<std::string> common, differing; // parameters
   std::vector<std::vector<std::string>> rows; // label, first, then two cells a schedule
 };

@@ -78,15 +78,18 @@ std::vector<std::string> sensitivityRows(const CostModel &costs, const Figures &
     return {};
   const Sensitivity &sensitivity = *figures.sensitivity;
   std::vector<std::string> parts = largestStages(costs, sensitivity.stages, false);
+  // Only the first says the verb.
+  for (std::string &part : llvm::MutableArrayRef(parts).take_front(1))
+    part.insert(part.find(' ', part.find(' ') + 1), " saves");
   auto add = [&](const std::string &name, const Rational &gain) {
     if (gain != 0)
-      parts.push_back(fmt::format("{} {}", name, formatUnits(costs, gain)));
+      parts.push_back(fmt::format("{}{} {}", name, parts.empty() ? " saves" : "", formatUnits(costs, gain)));
   };
   for (const LinkSensitivity &link : sensitivity.links)
     add((link.link == noLink ? "" : "link ") + linkName(costs, link.link).str(), link.gain);
   if (sensitivity.collectives)
     add("collectives", *sensitivity.collectives);
-  return {parts.empty() ? "nothing by itself saves time" : "saves " + llvm::join(parts, ", ")};
+  return {parts.empty() ? "no stage or link by itself saves time" : llvm::join(parts, ", ")};
 }
 
 std::string linkLines(const CostModel &costs, const Figures &figures) {
