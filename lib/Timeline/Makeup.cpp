@@ -2,6 +2,7 @@
 
 #include "Events/Requests.h"
 #include "Timeline/MessageTime.h"
+#include "Timeline/SimulateEvents.h"
 
 #include <cassert>
 #include <map>
@@ -135,19 +136,22 @@ private:
     RequestId last = first;
     while (last + 1 < end && timeline.done[requests->op[last]] != step.start)
       ++last;
-    addMessage(messageOf(requests->op[last]), step.transfer, isUnderWayUntil(last, step.start));
+    // A transfer that occupies its devices is the step itself.
+    const bool withOwn = !step.isMove && isUnderWayUntil(last, step.start);
+    addMessage(messageOf(requests->op[last]), step.transfer, withOwn);
   }
 
   /// Whether the message of a request has arrived at `time`, and not before.
   bool isUnderWayUntil(RequestId r, int64_t time) const {
-    if (costs.channels.isRendezvous())
+    if (timelineRules(costs).isRendezvous())
       return true;
     if (requests->isSend(r))
       return false; // it is done once the message is stored
     const RequestId send = requests->partner(r);
     const OpId sender = requests->op[send];
     const int64_t own = messageTime(program, costs, sluice::messageOf(program, sender)).sum();
-    return timeline.done[sender] + own == time || timeline.met[requests->op[r]] < time;
+    const bool isShared = !timeline.arrived.empty() && timeline.arrived[sender] >= 0;
+    return (isShared ? timeline.arrived[sender] : timeline.done[sender] + own) == time;
   }
 
   /// `time` on the path that ends when the message arrives, or, unless `withOwn`, before it leaves.
@@ -164,7 +168,7 @@ private:
   }
 
   void addRequests() {
-    requests.emplace(program, costs.channels);
+    requests.emplace(program, timelineRules(costs));
     for (OpId id = 0; id < program.size(); ++id)
       if (program.ops[id].isWait() && (program.ops[id].isCommunication() || requests->joins(program.ops[id])))
         waitOps.push_back(id);

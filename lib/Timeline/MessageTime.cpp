@@ -2,8 +2,6 @@
 
 #include "Timeline/SimulateEvents.h"
 
-#include <algorithm>
-
 namespace sluice {
 
 static MessageTime over(const Route *route, int64_t time) {
@@ -12,15 +10,7 @@ static MessageTime over(const Route *route, int64_t time) {
 }
 
 MessageTime messageTime(const Program &program, const CostModel &costs, const Message &message) {
-  const uint32_t low = std::min(message.from, message.to), high = std::max(message.from, message.to);
-  const StageTable<uint32_t> &chain = message.isGradient ? costs.gradientRoute : costs.activationRoute;
-  uint32_t route = noRoute;
-  if (high == low + 1 && !chain.empty())
-    route = chain.at(message.from, message.microbatch);
-  for (size_t i = 0; high != low + 1 && i < costs.skipRoute.size(); ++i)
-    if (program.skips[i].from == low && program.skips[i].to == high)
-      route = costs.skipRoute[i].at(message.isGradient, message.microbatch);
-  return over(route == noRoute ? nullptr : &costs.routes[route], transferOf(program, costs, message));
+  return over(routeOf(program, costs, message), transferOf(program, costs, message));
 }
 
 MessageTime hostTime(const CostModel &costs, const Op &op, uint32_t device) {
