@@ -16,6 +16,31 @@ static std::string counted(uint64_t count, llvm::StringRef noun) {
   return fmt::format("{} {}{}", count, noun.str(), count == 1 ? "" : "s");
 }
 
+/// `link ib`, `link`, `host`.
+static std::string linkWords(const CostModel &costs, uint32_t link) {
+  const llvm::StringRef name = linkName(costs, link);
+  const bool saysIt = link == noLink || name.starts_with("link") || name.starts_with("host");
+  return (saysIt ? "" : "link ") + name.str();
+}
+
+/// Joined by commas, no row longer than what a window of 100 columns leaves.
+static std::vector<std::string> wrapped(llvm::ArrayRef<std::string> parts) {
+  constexpr size_t most = 80;
+  std::vector<std::string> rows;
+  for (const std::string &part : parts) {
+    if (rows.empty()) {
+      rows.push_back(part);
+      continue;
+    }
+    rows.back() += ",";
+    if (rows.back().size() + part.size() + 1 > most)
+      rows.push_back(part);
+    else
+      rows.back() += " " + part;
+  }
+  return rows;
+}
+
 /// `stage 3 240 ms, stage 0 30 ms, 6 more stages 90 ms`: the largest first, without those of 0.
 static std::vector<std::string> largestStages(const CostModel &costs, llvm::ArrayRef<Rational> times,
                                               bool addsUp) {
@@ -49,11 +74,14 @@ std::vector<std::string> pathRows(const CostModel &costs, const Figures &figures
       parts.push_back(fmt::format("{} {}", name, formatUnits(costs, Rational(time))));
   };
   for (const PathLink &link : makeup.links)
-    add((link.link == noLink ? "" : "link ") + linkName(costs, link.link).str(), link.sum());
+    add(linkWords(costs, link.link), link.sum());
   add("collectives", makeup.collectives);
   add("host", makeup.host);
-  std::vector<std::string> rows = {counted(makeup.ops, "op") + (parts.empty() ? "" : ": ") +
-                                   llvm::join(parts, ", ")};
+  const std::string ops = counted(makeup.ops, "op");
+  if (parts.empty())
+    return {ops};
+  parts.front() = ops + ": " + parts.front();
+  std::vector<std::string> rows = wrapped(parts);
 
   parts.clear();
   for (unsigned kind = 0; kind < Makeup::kindCount; ++kind)
@@ -68,8 +96,7 @@ std::vector<std::string> pathRows(const CostModel &costs, const Figures &figures
   add("latency", latency);
   add("moving", moving);
   add("queueing", queueing);
-  if (!parts.empty())
-    rows.push_back(llvm::join(parts, ", "));
+  llvm::append_range(rows, wrapped(parts));
   return rows;
 }
 
@@ -86,10 +113,12 @@ std::vector<std::string> sensitivityRows(const CostModel &costs, const Figures &
       parts.push_back(fmt::format("{}{} {}", name, parts.empty() ? " saves" : "", formatUnits(costs, gain)));
   };
   for (const LinkSensitivity &link : sensitivity.links)
-    add((link.link == noLink ? "" : "link ") + linkName(costs, link.link).str(), link.gain);
+    add(linkWords(costs, link.link), link.gain);
   if (sensitivity.collectives)
     add("collectives", *sensitivity.collectives);
-  return {parts.empty() ? "no stage or link by itself saves time" : llvm::join(parts, ", ")};
+  if (parts.empty())
+    return {"no stage or link by itself saves time"};
+  return wrapped(parts);
 }
 
 std::string linkLines(const CostModel &costs, const Figures &figures) {
@@ -109,8 +138,7 @@ std::string linkLines(const CostModel &costs, const Figures &figures) {
       if (*part > 1 && link.sharing == Sharing::No)
         line += ", several at once as it is not shared";
     }
-    const std::string name = (link.name == "link" ? "" : "link ") + link.name;
-    text += fmt::format("    {:<16}{}\n", name, line);
+    text += fmt::format("    {:<16}{}\n", linkWords(costs, traffic.link), line);
   }
   return text;
 }

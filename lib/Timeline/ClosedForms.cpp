@@ -122,17 +122,19 @@ private:
     return "";
   }
 
-  /// Ops that occupy a device without being a forward or a backward: the first of each kind.
+  /// Ops that occupy a device without being a forward or a backward: the first of each sort.
   void checkOtherWork() {
     std::array<bool, opKindCount> seen{};
     for (OpId id = 0; id < program.size(); ++id) {
       const Op &op = program.ops[id];
-      if (op.isCompute() || seen[static_cast<size_t>(op.kind)])
+      const size_t sort =
+          op.isCommunication() ? static_cast<size_t>(OpKind::SendActivation) : static_cast<size_t>(op.kind);
+      if (op.isCompute() || seen[sort])
         continue;
       const int64_t time = durationOf(costs, op);
       if (time == 0)
         continue;
-      seen[static_cast<size_t>(op.kind)] = true;
+      seen[sort] = true;
       fail(fmt::format("{} occupies device {} for {}", str(program, id), program.deviceOf(id),
                        formatUnits(costs, time)),
            settingOf(op.kind));
@@ -140,17 +142,10 @@ private:
   }
   /// Where the time of such an op is said.
   Span settingOf(OpKind kind) const {
+    if ((kind == OpKind::Offload || kind == OpKind::Reload) && !costs.hostRoutes.empty())
+      return costs.links[costs.hostRoutes.front().link].span;
     const bool isMessage = kind >= OpKind::SendActivation && kind <= OpKind::RecvGradient;
-    const bool isHost = kind == OpKind::Offload || kind == OpKind::Reload;
-    for (const char *setting : {kind == OpKind::Update   ? "update"
-                                : kind == OpKind::Reduce ? "reduce"
-                                : isMessage              ? "transfers"
-                                : isHost                 ? "host"
-                                                         : "collective",
-                                kind == OpKind::Reduce ? "collective" : "link"})
-      if (Span span = declaredAt(setting); span.isValid())
-        return span;
-    return {};
+    return declaredAt(kind == OpKind::Update ? "update" : isMessage ? "link" : "reduce");
   }
   std::string exposedNames() const {
     auto takesTime = [](llvm::ArrayRef<int64_t> times) {

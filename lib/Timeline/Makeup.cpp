@@ -63,17 +63,20 @@ private:
     const OpId end = program.groupEnd(first);
     const bool isOverlap = end - first > 1;
     makeup.kinds[isOverlap ? Makeup::overlap : static_cast<unsigned>(program.ops[first].kind)] += duration;
-    int64_t members = 0;
     for (OpId op = first; op != end; ++op)
-      members += durationOf(costs, program.ops[op]);
-    if (members == duration) {
-      for (OpId op = first; op != end; ++op)
-        halves[program.ops[op].stage] += 2 * static_cast<__int128>(durationOf(costs, program.ops[op]));
-      return;
-    }
-    assert(end - first == 2 && "only an overlap of two ops has a time of its own");
-    for (OpId op = first; op != end; ++op)
-      halves[program.ops[op].stage] += duration;
+      halves[program.ops[op].stage] +=
+          isFused(first, end) ? duration : 2 * static_cast<__int128>(durationOf(costs, program.ops[op]));
+  }
+
+  /// Whether the model gives the time of an overlap, instead of that of its members.
+  bool isFused(OpId first, OpId end) const {
+    if (end - first != 2)
+      return false;
+    const Op *forward = &program.ops[first], *backward = forward + 1;
+    if (forward->kind != OpKind::Forward)
+      std::swap(forward, backward);
+    return forward->kind == OpKind::Forward && backward->kind == OpKind::Backward &&
+           costs.overlapped.count({forward->stage, backward->stage});
   }
 
   /// The time between the end of the step before and the start of the op.
