@@ -121,7 +121,7 @@ private:
       if (llvm::all_equal(values)) {
         common.push_back(name + "=" + values.front());
       } else {
-        differing.push_back(name);
+        differing.push_back(values);
         addTexts(name, values);
       }
     }
@@ -134,7 +134,8 @@ private:
   }
   template <typename Get> void addCount(const char *label, Get get) {
     auto counts = texts([&](const TimedSchedule &schedule) { return std::to_string(get(schedule)); });
-    if (!llvm::all_equal(counts) && !llvm::is_contained(differing, label))
+    // A parameter that is the same number says it already.
+    if (!llvm::all_equal(counts) && !llvm::is_contained(differing, counts))
       addTexts(label, counts);
   }
   template <typename Get> std::vector<std::string> texts(Get get) const {
@@ -310,8 +311,9 @@ private:
   const bool isTimed;
   Values works;
   bool isSameWork = true, hasMark = false, hasPoints = false;
-  std::vector<std::string> common, differing; // parameters
-  std::vector<std::vector<std::string>> rows; // label, first, then two cells a schedule
+  std::vector<std::string> common;                 // parameters
+  std::vector<std::vector<std::string>> differing; // values of the others
+  std::vector<std::vector<std::string>> rows;      // label, first, then two cells a schedule
 };
 
 } // namespace

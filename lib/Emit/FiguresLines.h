@@ -10,7 +10,8 @@ namespace sluice {
 std::vector<std::string> pathRows(const CostModel &costs, const Figures &figures);
 /// What a stage or link that is a hundredth faster saves, most first. None where that is not known, but one
 /// that says how to ask where it was only too long to do unasked. PathLines.cpp
-std::vector<std::string> sensitivityRows(const CostModel &costs, const Figures &figures);
+std::vector<std::string> sensitivityRows(const Program &program, const CostModel &costs,
+                                         const Figures &figures);
 /// A line a link: what passes over it. PathLines.cpp
 std::string linkLines(const CostModel &costs, const Figures &figures);
 

@@ -33,7 +33,7 @@ public:
     times();
     ratios();
     lines("critical path", pathRows(costs, figures));
-    lines("if 1 % faster", sensitivityRows(costs, figures));
+    lines("if 1 % faster", sensitivityRows(program, costs, figures));
     traffic();
     versions();
     out += closedFormsText(program, costs, figures, options);

@@ -15,14 +15,16 @@ public:
   MemoryBlock(const Program &program, const CostModel &costs, const Figures &figures)
       : program(program), costs(costs), figures(figures) {}
 
-  /// `75.03 GiB of 80 GiB, 4.97 GiB left, on device 0, first at 120 ms by backward(0, 0)`, and what is live.
+  /// `75.03 GiB of 80 GiB on device 0, 4.97 GiB left, first at 120 ms by backward(0, 0)`, and what is live.
   std::string peakOf(uint32_t device) const {
     const DeviceMemory &memory = figures.memory.devices[device];
     std::string text = formatSize(memory.peakBytes);
+    if (!costs.memoryLimit.empty())
+      text += " of " + formatSize(costs.memoryLimit[device]);
+    text += fmt::format(" on device {}", device);
     if (auto left = figures.headroom(device))
-      text += fmt::format(" of {}, {} {}", formatSize(costs.memoryLimit[device]), formatSize(std::abs(*left)),
-                          *left < 0 ? "too much" : "left");
-    text += fmt::format(" on device {}, first at {}", device, formatUnits(costs, Rational(memory.peakTime)));
+      text += fmt::format(", {} {}", formatSize(std::abs(*left)), *left < 0 ? "too much" : "left");
+    text += fmt::format(", first at {}", formatUnits(costs, Rational(memory.peakTime)));
     if (memory.peakOp < program.size())
       text += " by " + str(program.ops[memory.peakOp]);
     text += "\n";

@@ -25,7 +25,7 @@ static std::string linkWords(const CostModel &costs, uint32_t link) {
 
 /// Joined by commas, no row longer than what a window of 100 columns leaves.
 static std::vector<std::string> wrapped(llvm::ArrayRef<std::string> parts) {
-  constexpr size_t most = 80;
+  constexpr size_t most = 79; // and a comma
   std::vector<std::string> rows;
   for (const std::string &part : parts) {
     if (rows.empty()) {
@@ -100,7 +100,11 @@ std::vector<std::string> pathRows(const CostModel &costs, const Figures &figures
   return rows;
 }
 
-std::vector<std::string> sensitivityRows(const CostModel &costs, const Figures &figures) {
+std::vector<std::string> sensitivityRows(const Program &program, const CostModel &costs,
+                                         const Figures &figures) {
+  if (!figures.sensitivity && sensitivityWork(program, costs) > shownUnasked)
+    return {fmt::format("--sensitivity tells, with up to {} more timelines",
+                        program.stages + costs.links.size())};
   if (!figures.sensitivity)
     return {};
   const Sensitivity &sensitivity = *figures.sensitivity;
