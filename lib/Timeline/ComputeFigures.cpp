@@ -196,7 +196,7 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
 void addDetails(Figures &figures, const Program &program, const ProgramIndex &index, const CostModel &costs,
                 const Timeline &timeline, const FigureDetails &details) {
   if (details.links)
-    figures.links = linkTraffic(program, index, costs, timeline);
+    figures.links = linkTraffic(program, index, costs);
   if (details.slack)
     figures.slack = slacks(program, index, costs, timeline);
   if (!details.sensitivity)

@@ -1,7 +1,8 @@
 // What passes over each link of the cluster, and how full its busiest lane is. docs/figures.md has the terms.
 #pragma once
 
-#include "Timeline/Simulate.h"
+#include "IR/CostModel.h"
+#include "IR/Program.h"
 
 namespace sluice {
 
@@ -14,9 +15,9 @@ struct LinkTraffic {
   int64_t busiest = 0;
 };
 
-/// By link, without those that carry nothing. Offloads and reloads are transfers of their `host` block.
-/// Linear in the messages.
+/// By link, without those that carry nothing. Offloads and reloads are transfers of their `host` block. Of a
+/// program whose times fit 64 bits. Linear in the ops.
 std::vector<LinkTraffic> linkTraffic(const Program &program, const ProgramIndex &index,
-                                     const CostModel &costs, const Timeline &timeline);
+                                     const CostModel &costs);
 
 } // namespace sluice

@@ -2,6 +2,8 @@
 
 #include "Timeline/SimulateEvents.h"
 
+#include <algorithm>
+
 namespace sluice {
 
 static MessageTime over(const Route *route, int64_t time) {
@@ -11,6 +13,16 @@ static MessageTime over(const Route *route, int64_t time) {
 
 MessageTime messageTime(const Program &program, const CostModel &costs, const Message &message) {
   return over(routeOf(program, costs, message), transferOf(program, costs, message));
+}
+
+int64_t bytesOf(const Program &program, const CostModel &costs, const Message &message) {
+  const uint32_t low = std::min(message.from, message.to), high = std::max(message.from, message.to);
+  if (high == low + 1)
+    return costs.boundary.at(low, message.microbatch);
+  for (size_t i = 0; i < costs.skipBoundary.size(); ++i)
+    if (program.skips[i].from == low && program.skips[i].to == high)
+      return costs.skipBoundary[i].at(0, message.microbatch);
+  return 0;
 }
 
 MessageTime hostTime(const CostModel &costs, const Op &op, uint32_t device) {

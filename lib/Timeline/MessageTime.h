@@ -17,6 +17,8 @@ struct MessageTime {
   int64_t sum() const { return latency + moving; }
 };
 MessageTime messageTime(const Program &program, const CostModel &costs, const Message &message);
+/// Its size.
+int64_t bytesOf(const Program &program, const CostModel &costs, const Message &message);
 /// Of an offload, or a reload, of `device`.
 MessageTime hostTime(const CostModel &costs, const Op &op, uint32_t device);
 

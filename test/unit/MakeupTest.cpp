@@ -2,6 +2,9 @@
 // is a hundredth faster saves: parts that add up, values worked out by hand, and a second way to each figure.
 #include "Schedules.h"
 #include "Simulated.h"
+#include "Timeline/Transfers.h"
+
+#include <map>
 
 using namespace sluice;
 using namespace sluice::test;
@@ -264,6 +267,46 @@ TEST(LinkTraffic, CountsByLinkAndLane) {
   EXPECT_EQ(rack.busiest, 8 * 3);
   EXPECT_EQ(node.transfers + rack.transfers, one.figures.transfers);
   EXPECT_EQ(node.bytes + rack.bytes, one.figures.bytesMoved);
+}
+
+TEST(LinkTraffic, CountsEachMessageOnce) {
+  for (unsigned seed = 3000; seed < 3200; ++seed) {
+    RandomSchedule schedule(seed);
+    const Program program = schedule.build();
+    const Simulated one(program, costsOfAll(program, schedule.costs(program), seed));
+    std::map<uint32_t, LinkTraffic> expected;
+    std::map<std::pair<uint32_t, uint64_t>, int64_t> lanes;
+    forEachTransfer(program, one.index, one.costs, one.timeline, [&](const Transfer &transfer) {
+      LinkTraffic &traffic = expected[transfer.link];
+      ++traffic.transfers;
+      traffic.bytes += transfer.bytes;
+      const bool isShared = transfer.lane != noLane;
+      const uint64_t lane =
+          isShared ? transfer.lane : (uint64_t(transfer.fromDevice + 1) << 32) + transfer.toDevice;
+      const Op &op = program.ops[transfer.from];
+      const StageTable<uint32_t> &routes =
+          transfer.isGradient ? one.costs.gradientRoute : one.costs.activationRoute;
+      const StageTable<int64_t> &times =
+          transfer.isGradient ? one.costs.gradientTransfer : one.costs.activationTransfer;
+      lanes[{transfer.link, lane}] +=
+          times.at(op.stage, op.microbatch) - one.costs.routes[routes.at(op.stage, op.microbatch)].latency;
+    });
+    const std::vector<LinkTraffic> found = linkTraffic(program, one.index, one.costs);
+    ASSERT_EQ(found.size(), expected.size()) << "seed " << seed;
+    for (const LinkTraffic &traffic : found) {
+      EXPECT_EQ(traffic.transfers, expected[traffic.link].transfers) << "seed " << seed;
+      EXPECT_EQ(traffic.bytes, expected[traffic.link].bytes) << "seed " << seed;
+      uint32_t count = 0;
+      int64_t most = 0;
+      for (const auto &[key, time] : lanes)
+        if (key.first == traffic.link) {
+          ++count;
+          most = std::max(most, time);
+        }
+      EXPECT_EQ(traffic.lanes, count) << "seed " << seed;
+      EXPECT_EQ(traffic.busiest, most) << "seed " << seed;
+    }
+  }
 }
 
 TEST(Figures, HeadroomIsTheLeastOfAnyDevice) {
