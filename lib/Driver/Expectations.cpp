@@ -68,6 +68,9 @@ public:
       }
       index = static_cast<uint32_t>(arguments[0].number.num);
     }
+    if (name == "sensitivity" && !figures.sensitivity) // takes many timelines, so only where it is asked for
+      addDetails(*instance.figures, instance.timed(), instance.timedIndex(), instance.costs,
+                 *instance.timeline, {.sensitivity = true});
     if (auto value = figures.valueInBaseUnits(name, index)) {
       bool ticks = instance.costs.ticks;
       Dimension dimension = info->unit == FigureUnit::Size             ? sizeDimension

@@ -81,6 +81,8 @@ private:
       several |= stages.size() > 1;
       fit &= stages.size() <= 26;
       forEach(device, [&](OpId first, OpId end, int64_t start, int64_t stop) {
+        if (!program.ops[first].hasMicrobatch())
+          return;
         const size_t length = std::to_string(program.ops[first].microbatch).size() + 2;
         any = true;
         fit &= end - first > 1 || scale.edge(stop) - scale.edge(start) >= length;
@@ -89,8 +91,11 @@ private:
     return several && any && fit;
   }
 
+  /// Microbatches; of what has none nothing.
   std::string labelOf(OpId first, OpId end, llvm::ArrayRef<uint32_t> stages) const {
     std::string label;
+    if (!program.ops[first].hasMicrobatch())
+      return label;
     for (OpId op = first; op < end; ++op) {
       label += (op == first ? "" : "&") + std::to_string(program.ops[op].microbatch);
       if (withLetters)
@@ -115,7 +120,7 @@ private:
       // A bare digit is a forward; anything else needs its fill to be known by, and longer numbers side by
       // side could not be told apart.
       const bool bare = look == Look::Forward && label.size() == 1;
-      if (width >= label.size() + (bare ? 0 : 1))
+      if (!label.empty() && width >= label.size() + (bare ? 0 : 1))
         for (unsigned i = 0; i < label.size(); ++i)
           cells[begin + i].text = label[i];
     });
@@ -196,7 +201,8 @@ private:
   }
   LegendItem key(Look look) const {
     const Cell cell{look, 0};
-    return {fmt::format("{} {}", render({{look, 'm'}, cell, cell}), info(look).meaning),
+    const bool isLabelled = look <= Look::Overlap || look == Look::Offload || look == Look::Transfer;
+    return {fmt::format("{} {}", render({{look, isLabelled ? 'm' : '\0'}, cell, cell}), info(look).meaning),
             4 + llvm::StringRef(info(look).meaning).size()};
   }
   std::string wrap(llvm::ArrayRef<LegendItem> items) const {

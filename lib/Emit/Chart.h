@@ -17,7 +17,12 @@ struct ChartOptions {
   uint32_t firstDevice = 0;                   ///< Devices to show: from here ...
   uint32_t deviceEnd = ~0u;                   ///< ... up to, without, here.
   uint32_t maxRows = 0;                       ///< More devices than this share rows; 0: a row each.
+  bool memory = false;                        ///< What is live at the peak of every device, not of one.
+  bool slack = false;                         ///< A table of Figures::slack.
   const SourceManager *sources = nullptr;     ///< To name lines; without it they are left out.
+  bool transfers = false;                     ///< Pictures: what is under way, below each device.
+  bool critical = false;                      ///< Pictures: the critical path, outlined.
+  bool memoryStrip = false;                   ///< Pictures: memory over time, below each device.
 };
 
 /// Rows and figures, lines ended by '\n'. Deterministic.

@@ -1,6 +1,7 @@
 #include "Emit/FiguresJson.h"
 
 #include "Support/Quantity.h"
+#include "Timeline/MessageTime.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -56,12 +57,27 @@ private:
         parameter(name, value);
     });
     figures(schedule, FigureArity::Schedule, std::nullopt);
+    if (!schedule.file.empty())
+      json.attribute("file", schedule.file);
+    if (auto fits = schedule.figures.fits())
+      json.attribute("fits", *fits);
     json.attributeArray("closed_forms", [&] { closedForms(schedule); });
+    json.attributeObject("critical_path", [&] { criticalPath(schedule); });
+    json.attributeArray("links", [&] { links(schedule); });
+    if (schedule.figures.sensitivity && schedule.figures.sensitivity->collectives)
+      json.attributeObject("collectives", [&] {
+        time("sensitivity", *schedule.figures.sensitivity->collectives, schedule.costs);
+      });
     json.attributeArray("devices", [&] {
       for (uint32_t device = 0; device < schedule.program.devices; ++device)
         json.object([&] {
           json.attribute("device", device);
           figures(schedule, FigureArity::Device, device);
+          memoryAtPeak(schedule, device);
+          if (schedule.part.memory)
+            json.attributeArray("memory", [&] { memoryOverTime(schedule, device); });
+          if (!schedule.figures.slack.empty())
+            json.attributeArray("ops", [&] { ops(schedule, device); });
         });
     });
     json.attributeArray("stages", [&] {
@@ -126,6 +142,119 @@ private:
       });
   }
 
+  void criticalPath(const TimedSchedule &schedule) {
+    const Makeup &makeup = schedule.figures.makeup;
+    const CostModel &costs = schedule.costs;
+    json.attribute("ops", static_cast<int64_t>(makeup.ops));
+    json.attributeObject("kinds", [&] {
+      for (unsigned kind = 0; kind < Makeup::overlap; ++kind)
+        time(name(static_cast<OpKind>(kind)), Rational(makeup.kinds[kind]), costs);
+      time("overlap", Rational(makeup.kinds[Makeup::overlap]), costs);
+    });
+    json.attributeArray("stages", [&] {
+      for (uint32_t stage = 0; stage < makeup.stages.size(); ++stage)
+        json.object([&] {
+          json.attribute("stage", stage);
+          time("compute", makeup.stages[stage].compute, costs);
+          time("update", Rational(makeup.stages[stage].update), costs);
+        });
+    });
+    json.attributeArray("links", [&] {
+      for (const PathLink &link : makeup.links)
+        json.object([&] {
+          json.attribute("link", linkName(costs, link.link));
+          time("latency", Rational(link.latency), costs);
+          time("moving", Rational(link.moving), costs);
+          time("queueing", Rational(link.queueing), costs);
+        });
+    });
+    time("collectives", Rational(makeup.collectives), costs);
+    time("host", Rational(makeup.host), costs);
+  }
+
+  void links(const TimedSchedule &schedule) {
+    const Figures &figures = schedule.figures;
+    for (const LinkTraffic &traffic : figures.links)
+      json.object([&] {
+        json.attribute("link", linkName(schedule.costs, traffic.link));
+        json.attribute("transfers", traffic.transfers);
+        if (figures.missingSetting("bytes_moved").empty())
+          json.attributeObject("bytes", [&] { number(Rational(traffic.bytes), "B"); });
+        json.attribute("lanes", traffic.lanes);
+        time("busiest_lane", Rational(traffic.busiest), schedule.costs);
+        if (auto part = Rational::make(traffic.busiest, figures.makespan))
+          json.attributeObject("utilization", [&] { number(*part, "1"); });
+        if (figures.sensitivity)
+          for (const LinkSensitivity &link : figures.sensitivity->links)
+            if (link.link == traffic.link)
+              time("sensitivity", link.gain, schedule.costs);
+      });
+  }
+
+  void memoryAtPeak(const TimedSchedule &schedule, uint32_t device) {
+    if (!schedule.figures.missingSetting("peak_memory").empty())
+      return;
+    const DeviceMemory &memory = schedule.figures.memory.devices[device];
+    json.attributeObject("memory_at_peak", [&] {
+      time("time", Rational(memory.peakTime), schedule.costs);
+      if (memory.peakOp < schedule.program.size())
+        json.attribute("op", str(schedule.program, memory.peakOp));
+      json.attributeArray("live", [&] {
+        for (const LiveItem &item : memory.livePeak)
+          json.object([&] {
+            json.attribute("what", name(item.kind));
+            if (item.stage != noStage)
+              json.attribute("stage", item.stage);
+            json.attribute("count", item.count);
+            json.attribute("bytes", item.bytes);
+          });
+      });
+    });
+  }
+
+  void memoryOverTime(const TimedSchedule &schedule, uint32_t device) {
+    if (versionsOfProgram != &schedule.program) {
+      versions.reset();
+      if (schedule.costs.asynchronous)
+        versions = versionsOf(schedule.program);
+      versionsOfProgram = &schedule.program;
+    }
+    for (const MemoryPoint &point : memoryCurve(schedule.program, schedule.index, schedule.costs,
+                                                schedule.timeline, device, versions ? &*versions : nullptr))
+      json.array([&] {
+        value(inUnit(Rational(point.time), FigureUnit::Time, schedule.costs));
+        json.value(point.bytes);
+        json.value(point.activations);
+      });
+  }
+
+  void ops(const TimedSchedule &schedule, uint32_t device) {
+    const Program &program = schedule.program;
+    for (OpId op = program.deviceBegin[device]; op < program.deviceBegin[device + 1]; ++op)
+      json.object([&] {
+        json.attribute("op", str(program, op));
+        time("start", Rational(schedule.timeline.start(program, schedule.costs, op)), schedule.costs);
+        time("end", Rational(schedule.timeline.end[op]), schedule.costs);
+        time("slack", Rational(schedule.figures.slack[op]), schedule.costs);
+      });
+  }
+
+  /// A time in CostModel::unit.
+  void time(llvm::StringRef key, const Rational &units, const CostModel &costs) {
+    if (auto scaled = inUnit(units, FigureUnit::Time, costs))
+      json.attributeObject(key, [&] { number(*scaled, unitOf(FigureUnit::Time, costs).name); });
+  }
+  static std::optional<Rational> inUnit(const Rational &units, FigureUnit kind, const CostModel &costs) {
+    auto base = inBaseUnits(costs, units);
+    return base ? multiply(*base, unitOf(kind, costs).factor) : std::nullopt;
+  }
+  void value(const std::optional<Rational> &number) {
+    if (number)
+      json.rawValue(fmt::format("{}", number->toDouble())); // shortest text that reads back equal
+    else
+      json.value(nullptr);
+  }
+
   void number(const Rational &value, const std::string &unit) {
     json.attribute("exact", value.str());
     json.attributeBegin("value");
@@ -135,6 +264,8 @@ private:
   }
 
   llvm::json::OStream json;
+  std::optional<Versions> versions; ///< Of an asynchronous schedule whose memory is asked for.
+  const Program *versionsOfProgram = nullptr;
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 // The figures below a chart. Every ratio stands with its denominator; what the file leaves out is said.
 #include "Emit/Chart.h"
 
+#include "Emit/FiguresLines.h"
 #include "Emit/TextTable.h"
 #include "Support/Quantity.h"
 
@@ -31,13 +32,16 @@ public:
                       counted(program.devices, "device"));
     times();
     ratios();
-    criticalPath();
+    lines("critical path", pathRows(costs, figures));
+    lines("if 1 % faster", sensitivityRows(program, costs, figures));
     traffic();
     versions();
-    closedForms();
+    out += closedFormsText(program, costs, figures, options);
     hasDecimals = needsDecimals();
-    out += "\n" + deviceTable();
-    memoryAtPeak();
+    out += "\n" + deviceTable() + busyTable();
+    out += memoryText(program, costs, figures, options);
+    if (options.slack)
+      out += "\n" + slackText(program, costs, figures, options);
     reach();
     return std::move(out);
   }
@@ -61,12 +65,12 @@ private:
       line("transfer exposed", time(figures.transferExposed), "makespan less the one with free transfers");
   }
 
-  void criticalPath() {
-    const CriticalSummary &path = figures.critical;
-    std::string parts = counted(path.ops, "op") + " of " + time(path.compute);
-    if (path.transfer != 0)
-      parts += fmt::format(" and transfers of {}", time(path.transfer));
-    line("critical path", parts);
+  /// A line of several rows, the first behind `name`.
+  void lines(llvm::StringRef name, llvm::ArrayRef<std::string> rows) {
+    for (const std::string &row : rows) {
+      out += fmt::format("  {:<18}{}\n", name.str(), row);
+      name = "";
+    }
   }
 
   void ratios() {
@@ -87,6 +91,9 @@ private:
     if (figures.missingSetting("bytes_moved").empty())
       moved += fmt::format(", {} in all", formatSize(figures.bytesMoved));
     line("transfers", moved);
+    out += linkLines(costs, figures);
+    if (figures.bytesOffloaded != 0)
+      line("offloaded", formatSize(figures.bytesOffloaded));
   }
 
   /// Of asynchronous schedules: what their stages keep and how old the gradients are.
@@ -100,76 +107,6 @@ private:
     };
     line("weight versions", most(figures.versions.kept), "most at once");
     line("staleness", most(figures.versions.staleness), "updates, at most");
-  }
-
-  /// Every form with its value and what vouches for it: the order of the ops, or who states it.
-  void closedForms() {
-    const ClosedForms &closed = figures.closed;
-    const bool isKnown = closed.overheadRatio.has_value();
-    if (isKnown || !closed.stated.empty()) {
-      line("closed forms", "equal to the timeline:");
-      if (isKnown) {
-        const std::string order = fmt::format("{} with P = {}, M = {}, known by its ops", closed.order,
-                                              program.stages, program.microbatches);
-        form(knownForms[0], percentText(*closed.overheadRatio), order);
-        form(knownForms[1], percentText(*closed.idleFraction), "the same");
-      }
-      for (const StatedForm &stated : closed.stated)
-        if (!isKnown || !isOfKnownOrders(stated.formula))
-          form(stated.formula, valuesOf(stated), placeOf(stated));
-    }
-    if (isKnown)
-      return;
-    if (closed.stated.empty())
-      line("closed forms", "do not apply:");
-    else
-      out += "  those of GPipe and 1F1B do not apply:\n";
-    for (const FailedAssumption &failed : closed.failed)
-      out += fmt::format("    {}{}\n", failed.message, lineOf(failed.span));
-  }
-  static constexpr const char *knownForms[] = {"overhead_ratio == (P - 1) / M",
-                                               "idle_fraction == (P - 1) / (M + P - 1)"};
-  static bool isOfKnownOrders(const std::string &formula) { return llvm::is_contained(knownForms, formula); }
-  /// `line 12` of the file itself, `std/zb_h1.sluice:30` of one it imports.
-  std::string placeOf(const StatedForm &stated) const {
-    return stated.isImported ? fmt::format("{}:{}", stated.file, stated.line)
-                             : fmt::format("line {}", stated.line);
-  }
-  /// In one line where that fits a window, else in two.
-  void form(const std::string &formula, const std::string &value, const std::string &source) {
-    const bool fits = formula.size() + value.size() + source.size() <= 91;
-    out += fmt::format("    {}:{}{} ({})\n", formula, fits ? " " : "\n      ", value, source);
-  }
-  /// Values of a range beside each other; of many the first ones.
-  std::string valuesOf(const StatedForm &stated) const {
-    static constexpr size_t most = 8;
-    std::vector<std::string> values;
-    for (size_t i = 0; i < stated.values.size() && i < most; ++i)
-      values.push_back(inItsUnit(stated.figure, stated.values[i]));
-    if (stated.values.size() > most)
-      values.push_back(fmt::format("... {} in all", stated.values.size()));
-    return list(values);
-  }
-  std::string inItsUnit(const std::string &figure, const Rational &value) const {
-    switch (findFigure(figure)->unit) {
-    case FigureUnit::Time:
-      return costs.ticks ? fmt::format("{} {}", value.str(), value == 1 ? "tick" : "ticks")
-                         : formatTime(value);
-    case FigureUnit::Size:
-      return value.isInteger() ? formatSize(value.num) : value.str() + " B";
-    case FigureUnit::Ratio:
-      return percentText(value);
-    case FigureUnit::Rate:
-      return costs.ticks ? value.str() + "/tick" : fmt::format("{:.6g}/s", value.toDouble() * 1e9);
-    case FigureUnit::Count:
-      break;
-    }
-    return value.str();
-  }
-  std::string lineOf(Span span) const {
-    return options.sources && span.isValid()
-               ? fmt::format(" (line {})", options.sources->locate(span.begin).line)
-               : "";
   }
 
   // One time unit for the whole table, the one the makespan reads best in.
@@ -189,13 +126,13 @@ private:
   /// Whether a time of the table is no whole number of its unit.
   bool needsDecimals() const {
     auto length = costs.ticks ? Rational(1) : unitNamed(tableUnit())->value;
-    return llvm::any_of(figures.times, [&](const DeviceTimes &t) {
-      return llvm::any_of(partsOf(t), [&](int64_t part) {
-        auto base = inBaseUnits(costs, part);
-        auto scaled = base ? divide(*base, length) : std::nullopt;
-        return scaled && !scaled->isInteger();
-      });
-    });
+    auto hasFraction = [&](int64_t part) {
+      auto base = inBaseUnits(costs, part);
+      auto scaled = base ? divide(*base, length) : std::nullopt;
+      return scaled && !scaled->isInteger();
+    };
+    return llvm::any_of(figures.times,
+                        [&](const DeviceTimes &t) { return llvm::any_of(partsOf(t), hasFraction); });
   }
   static std::array<int64_t, 7> partsOf(const DeviceTimes &t) {
     return {t.busy, t.idle, t.fill, t.drain, t.stallTransfer, t.imbalance, t.stallUpstream};
@@ -241,6 +178,37 @@ private:
     return table.text() + sumCheck();
   }
 
+  /// What devices are busy with, where that is more than compute.
+  std::string busyTable() const {
+    static constexpr std::pair<const char *, int64_t BusyParts::*> parts[] = {
+        {"compute", &BusyParts::compute},     {"recompute", &BusyParts::recompute},
+        {"update", &BusyParts::update},       {"collectives", &BusyParts::collectives},
+        {"transfers", &BusyParts::transfers}, {"host", &BusyParts::host}};
+    auto isUsed = [&](int64_t BusyParts::*part) {
+      return llvm::any_of(figures.busy, [&](const BusyParts &busy) { return busy.*part != 0; });
+    };
+    if (llvm::none_of(llvm::drop_begin(parts, 2), [&](const auto &part) { return isUsed(part.second); }))
+      return "";
+    TextTable table({"device", "busy"});
+    std::string sum;
+    for (const auto &[name, part] : parts)
+      if (isUsed(part)) {
+        table.addColumn(name);
+        sum += (sum.empty() ? "" : " + ") + std::string(name);
+      }
+    for (uint32_t d = options.firstDevice; d < std::min(options.deviceEnd, program.devices); ++d) {
+      std::vector<std::string> row{shortTime(figures.times[d].busy)};
+      for (const auto &[name, part] : parts)
+        if (isUsed(part))
+          row.push_back(shortTime(figures.busy[d].*part));
+      table.addRow(d, std::move(row));
+    }
+    const bool holds = llvm::all_of(llvm::zip_equal(figures.times, figures.busy), [](const auto &device) {
+      return std::get<0>(device).busy == std::get<1>(device).sum();
+    });
+    return fmt::format("\n{}  busy = {}{}\n", table.text(), sum, holds ? ", exactly" : " DOES NOT HOLD");
+  }
+
   std::string sumCheck() const {
     const bool holds = llvm::all_of(figures.times, [&](const DeviceTimes &t) {
       return t.busy + t.idle == figures.makespan &&
@@ -250,26 +218,6 @@ private:
                        "  idle = fill + drain + transfer + imbalance + upstream{}\n",
                        tableUnit().str(), hasDecimals ? ", rounded to 0.01" : "",
                        holds ? ", exactly" : " DO NOT HOLD");
-  }
-
-  void memoryAtPeak() {
-    if (!figures.missingSetting("peak_memory").empty())
-      return;
-    uint32_t fullest = 0;
-    for (uint32_t d = 1; d < program.devices; ++d)
-      if (figures.memory.devices[d].peakBytes > figures.memory.devices[fullest].peakBytes)
-        fullest = d;
-    const DeviceMemory &memory = figures.memory.devices[fullest];
-    out += fmt::format("\n  most memory: {}{} on device {}, first at {}{}\n", formatSize(memory.peakBytes),
-                       limitOf(fullest), fullest, time(memory.peakTime),
-                       memory.peakOp < program.size() ? " by " + str(program.ops[memory.peakOp]) : "");
-    for (const LiveItem &item : memory.livePeak)
-      out += fmt::format("    {:>10}  {}{}{}\n", formatSize(item.bytes),
-                         item.count > 1 ? fmt::format("{} ", item.count) : "", name(item.kind).str(),
-                         item.stage == noStage ? "" : fmt::format(" of stage {}", item.stage));
-  }
-  std::string limitOf(uint32_t device) const {
-    return costs.memoryLimit.empty() ? "" : fmt::format(" of {}", formatSize(costs.memoryLimit[device]));
   }
 
   /// What the figures leave out and rest on.
@@ -282,7 +230,8 @@ private:
     if (!costs.notCounted.empty())
       out += fmt::format("  not counted, as the file does not give them: {}\n", list(costs.notCounted));
     for (const auto &[figure, setting] : figures.missing)
-      out += fmt::format("  {} needs {}, which the file does not give\n", figure, setting);
+      if (figure != "sensitivity" && figure != "headroom")
+        out += fmt::format("  {} needs {}, which the file does not give\n", figure, setting);
   }
 
   const Program &program;

@@ -10,10 +10,10 @@ static constexpr std::array<LookInfo, lookCount> looks = {
      {"░", "+", 78, 0x2fae84, 0x8fdac0, "backward_weight"},
      {"≈", "~", 176, 0xcc79a7, 0xe8bcd6, "recompute"},
      {"▚", "&", 227, 0xe8dc3c, 0xf7f2b2, "overlap"},
-     {"◆", "U", 250, 0x8b95a1, 0xc4cbd3, "update"},
-     {"╍", "R", 244, 0xa9b1bb, 0xd6dbe1, "collective"},
-     {"·", ".", 109, 0x9bb7cf, 0xcfdde9, "transfer"},
-     {"↕", "O", 140, 0xa58fd0, 0xd3c7ea, "offload, reload"}}};
+     {"◆", "U", 245, 0x565e66, 0x7b838b, "update"},
+     {"╍", "R", 137, 0x78382b, 0x9a5444, "collective"},
+     {"·", ".", 67, 0x0b4796, 0x1f62b4, "transfer"},
+     {"↕", "O", 97, 0x7550a0, 0x9878bd, "offload, reload"}}};
 
 const LookInfo &info(Look look) { return looks[static_cast<unsigned>(look)]; }
 

@@ -1,6 +1,7 @@
 // How every drawing shows a kind of op: one hue a kind, the same in the terminal and in pictures, after Okabe
 // and Ito's palette for all kinds of colour vision (https://jfly.uni-koeln.de/color). A device's stages are
-// shades of the hue, from deep to pale; dark ink is readable on all of them.
+// shades of the hue, from deep to pale. What computes is light, so that dark numbers are readable on it; what
+// does not is dark and carries none, so that the two are told apart by lightness as well.
 #pragma once
 
 #include "IR/CostModel.h"
@@ -51,8 +52,7 @@ void forEachRun(const Program &program, const CostModel &costs, const Timeline &
                 int64_t to, uint32_t device, See see) {
   for (OpId first = program.deviceBegin[device], end; first < program.deviceBegin[device + 1]; first = end) {
     end = program.ops[first].has(OverlapFirst) ? program.groupEnd(first) : first + 1;
-    const int64_t stop = timeline.end[first];
-    const int64_t start = timeline.start(program, costs, first);
+    const int64_t start = timeline.start(program, costs, first), stop = timeline.end[first];
     if (start < stop && stop > from && start < to)
       see(first, end, std::max(start, from), std::min(stop, to));
   }

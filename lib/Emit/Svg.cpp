@@ -1,5 +1,7 @@
 #include "Emit/Svg.h"
 
+#include "Emit/Caption.h"
+#include "Emit/Part.h"
 #include "Emit/SvgRows.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,13 +14,14 @@ namespace sluice {
 namespace {
 
 constexpr Pixels margin = 24 * pixel;
-constexpr Pixels captionHeight = 74 * pixel, noteHeight = 16 * pixel, blockGap = 30 * pixel;
+constexpr const char *separator = "   ·   ";
+constexpr Pixels noteHeight = 16 * pixel, blockGap = 30 * pixel;
 
 struct Colors {
-  uint32_t page, ink, muted, grid, track;
+  uint32_t page, ink, muted, grid, track, memory;
 };
-constexpr Colors light = {0xffffff, 0x1b1f24, 0x59636e, 0xcdd3da, 0xe9ecef};
-constexpr Colors dark = {0x12161c, 0xe6eaef, 0x98a3b0, 0x3d4652, 0x232b35};
+constexpr Colors light = {0xffffff, 0x1b1f24, 0x59636e, 0xcdd3da, 0xe9ecef, 0xb4bcc6};
+constexpr Colors dark = {0x12161c, 0xe6eaef, 0x98a3b0, 0x3d4652, 0x232b35, 0x4c5866};
 constexpr uint32_t inkOnOps = 0x10151b;
 
 std::string styleOf(const Colors &colors, unsigned darkened, const SvgLooks &looks) {
@@ -26,6 +29,10 @@ std::string styleOf(const Colors &colors, unsigned darkened, const SvgLooks &loo
       ".page{{fill:#{:06x}}}text{{fill:#{:06x}}}.axis,.small,.figures,.key,.number{{fill:#{:06x}}}"
       ".idle{{fill:#{:06x}}}.grid{{stroke:#{:06x}}}",
       colors.page, colors.ink, colors.muted, colors.track, colors.grid);
+  if (looks.critical)
+    css += fmt::format(".critical{{stroke:#{:06x}}}", colors.ink);
+  if (looks.memory)
+    css += fmt::format(".memory{{fill:#{:06x}}}.limit{{stroke:#{:06x}}}", colors.memory, colors.ink);
   for (unsigned look = 1; look < lookCount; ++look)
     for (unsigned shade = 0; shade < maxShades && looks.shades[look] > 0; ++shade)
       css += fmt::format(".{}{{fill:#{:06x}}}", classOf(static_cast<Look>(look), shade),
@@ -40,17 +47,34 @@ std::string style(const SvgLooks &looks) {
                      ".name{{font-size:16px;font-weight:600}}.parameters{{font-weight:400}}"
                      ".small{{font-size:10px}}.axis{{font-size:11px;text-anchor:middle}}"
                      ".number,.unit{{text-anchor:end}}.number,.axis{{font-variant-numeric:tabular-nums}}"
-                     ".grid{{stroke-width:1;fill:none}}\n"
+                     ".grid{{stroke-width:1;fill:none}}{}\n"
                      "{}\n"
                      "@media (prefers-color-scheme:dark){{{}}}\n"
                      ".op text{{fill:#{:06x};text-anchor:middle;font-size:inherit}}\n"
                      "</style>\n",
+                     looks.critical || looks.limit ? ".critical{stroke-width:2;fill:none}"
+                                                     ".limit{stroke-width:1;stroke-dasharray:4 3;fill:none}"
+                                                   : "",
                      styleOf(light, 0, looks), styleOf(dark, 12, looks), inkOnOps);
 }
 
 std::string line(Pixels x, Pixels y, llvm::StringRef kind, llvm::StringRef text) {
   return fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", kind.str(), str(x), str(y),
                      text.str());
+}
+
+/// What of the figures goes beyond compute: two lines say the rest.
+std::string furtherFigures(const TimedSchedule &schedule) {
+  std::string text;
+  for (const CaptionFigure &figure : captionFigures(schedule))
+    if (figure.name == "transfer exposed" || figure.name == "peak memory")
+      text += fmt::format("{}{} {}: {}", text.empty() ? "" : separator, figure.name, figure.value,
+                          figure.meaning);
+  return text;
+}
+
+Pixels captionHeight(const TimedSchedule &schedule) {
+  return (furtherFigures(schedule).empty() ? 74 : 92) * pixel;
 }
 
 /// Name and parameters, then the figures with their denominators.
@@ -62,26 +86,38 @@ std::string caption(const TimedSchedule &schedule, Pixels top) {
   std::string out = line(margin, top + 16 * pixel, "name", title);
   std::string ratios = "makespan " + formatUnits(schedule.costs, figures.makespan);
   if (figures.idleFraction && figures.overheadRatio)
-    ratios +=
-        fmt::format("   ·   idle fraction {} (bubble ÷ elapsed)   ·   overhead ratio {} (bubble ÷ ideal)",
-                    percentText(*figures.idleFraction), percentText(*figures.overheadRatio));
+    ratios += fmt::format("{0}idle fraction {1} (bubble ÷ elapsed){0}overhead ratio {2} (bubble ÷ ideal)",
+                          separator, percentText(*figures.idleFraction), percentText(*figures.overheadRatio));
   out += line(margin, top + 38 * pixel, "figures", ratios);
   uint32_t peak = 0;
   for (const DeviceMemory &memory : figures.memory.devices)
     peak = std::max(peak, memory.peakActivation);
-  out +=
-      line(margin, top + 56 * pixel, "figures",
-           fmt::format("bubble {}: mean idle time of a device   ·   peak activation {}: pairs of stage and "
-                       "microbatch alive on the fullest device   ·   modeled, not measured",
-                       formatUnits(schedule.costs, figures.bubbleTime), peak));
+  out += line(margin, top + 56 * pixel, "figures",
+              fmt::format("bubble {1}: mean idle time of a device{0}peak activation {2}: pairs of stage and "
+                          "microbatch alive on the fullest device{0}modeled, not measured",
+                          separator, formatUnits(schedule.costs, figures.bubbleTime), peak));
+  if (const std::string further = furtherFigures(schedule); !further.empty())
+    out += line(margin, top + 74 * pixel, "figures", further);
   return out;
 }
 
-std::string note(const TimedSchedule &schedule, Pixels top) {
-  return schedule.costs.isDefault ? line(margin, top + 10 * pixel, "small",
-                                         "no model in the file: forward, backward_input and backward_weight "
-                                         "take 1 tick each, transfers none")
-                                  : "";
+bool sharesRows(const TimedSchedule &schedule) {
+  const Part part(schedule);
+  return schedule.part.maxRows > 0 && part.deviceEnd - part.firstDevice > schedule.part.maxRows;
+}
+
+/// What the picture leaves out.
+std::vector<std::string> notesOf(const TimedSchedule &schedule) {
+  std::vector<std::string> notes;
+  if (schedule.costs.isDefault)
+    notes.push_back("no model in the file: forward, backward_input and backward_weight take 1 tick each, "
+                    "transfers none");
+  const ChartOptions &part = schedule.part;
+  if (sharesRows(schedule) && (part.transfers || part.critical || part.memoryStrip))
+    notes.push_back(fmt::format("what is under way, memory and the critical path are drawn for at most {} "
+                                "devices: choose them with --devices",
+                                part.maxRows));
+  return notes;
 }
 
 class Legend {
@@ -102,6 +138,10 @@ public:
       text("number: microbatch");
     if (looks.shares)
       text("height: share of the time");
+    if (looks.critical)
+      text("outlined: the critical path");
+    if (looks.memory)
+      key("memory", looks.limit ? "memory over time, dashed: its limit" : "memory over time");
   }
   std::string out;
   Pixels bottom() const { return y + 20 * pixel; }
@@ -165,14 +205,10 @@ std::vector<Pixels> widthsOf(llvm::ArrayRef<TimedSchedule> schedules) {
 } // namespace
 
 std::string svg(llvm::ArrayRef<TimedSchedule> schedules) {
-  const bool groups = llvm::any_of(schedules, [](const TimedSchedule &s) {
-    return s.part.maxRows > 0 &&
-           std::min(s.part.deviceEnd, s.program.devices) - std::min(s.part.firstDevice, s.program.devices) >
-               s.part.maxRows;
-  });
-  const Pixels left = (groups ? 150 : 116) * pixel;
+  const Pixels left = (llvm::any_of(schedules, sharesRows) ? 150 : 116) * pixel;
   const std::vector<Pixels> widths = widthsOf(schedules);
-  const Pixels right = left + *llvm::max_element(widths) + SvgRows::peakColumn;
+  const Pixels right =
+      left + *llvm::max_element(widths) + (llvm::all_of(schedules, sharesRows) ? 0 : SvgRows::peakColumn);
 
   SvgLooks looks;
   std::string body, names;
@@ -180,12 +216,15 @@ std::string svg(llvm::ArrayRef<TimedSchedule> schedules) {
   for (auto [schedule, width] : llvm::zip_equal(schedules, widths)) {
     names += (names.empty() ? "" : ", ") + schedule.program.name;
     body += caption(schedule, y);
-    y += captionHeight;
+    y += captionHeight(schedule);
     SvgRows rows(schedule, width);
     body += rows.text(left, y, looks);
     y += rows.height();
-    body += note(schedule, y);
-    y += (schedule.costs.isDefault ? noteHeight : 0) + blockGap;
+    for (const std::string &note : notesOf(schedule)) {
+      body += line(margin, y + 10 * pixel, "small", note);
+      y += noteHeight;
+    }
+    y += blockGap;
   }
   Legend legend(looks, y - blockGap + 14 * pixel, right);
   const Pixels height = legend.bottom() + 12 * pixel, width = right + margin;

@@ -1,6 +1,6 @@
 #include "Emit/SvgRows.h"
 
-#include "Emit/TimeScale.h"
+#include "Emit/Part.h"
 #include "Support/Quantity.h"
 #include "Support/Words.h"
 
@@ -37,18 +37,18 @@ double decimalStep(double least, bool isWhole) {
 std::string opTitle(const TimedSchedule &schedule, OpId first, OpId end) {
   std::string ops;
   for (OpId op = first; op < end; ++op)
-    ops += (op == first ? "" : " & ") + str(schedule.program.ops[op]);
+    ops += (op == first ? "" : " & ") + str(schedule.program, op);
   const int64_t start = schedule.timeline.start(schedule.program, schedule.costs, first);
   return fmt::format("{}: {} to {}", ops, formatUnits(schedule.costs, start),
                      formatUnits(schedule.costs, schedule.timeline.end[first]));
 }
 
+} // namespace
+
 std::string rect(Pixels x, Pixels y, Pixels w, Pixels h, llvm::StringRef attributes) {
   return fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}" {}/>)", str(x), str(y), str(w), str(h),
                      attributes.str());
 }
-
-} // namespace
 
 std::string str(Pixels length) {
   std::string text = fmt::format("{}{}", length < 0 ? "-" : "", std::abs(length) / pixel);
@@ -86,12 +86,12 @@ std::string classOf(Look look, unsigned shade) {
 }
 
 SvgRows::SvgRows(const TimedSchedule &schedule, Pixels width)
-    : schedule(schedule), program(schedule.program),
-      firstDevice(std::min(schedule.part.firstDevice, program.devices)),
-      deviceEnd(std::min(schedule.part.deviceEnd, program.devices)), width(width) {
-  const int64_t makespan = schedule.timeline.makespan;
-  from = std::clamp<int64_t>(schedule.part.from.value_or(0), 0, makespan);
-  to = std::max(std::clamp<int64_t>(schedule.part.to.value_or(makespan), from, makespan), from + 1);
+    : schedule(schedule), program(schedule.program), width(width) {
+  const Part part(schedule);
+  firstDevice = part.firstDevice;
+  deviceEnd = part.deviceEnd;
+  from = part.from;
+  to = part.to;
 }
 
 Pixels SvgRows::naturalWidth(const TimedSchedule &schedule) {
@@ -122,7 +122,10 @@ uint32_t SvgRows::perRow() const {
 }
 uint32_t SvgRows::rows() const { return (deviceEnd - firstDevice + perRow() - 1) / perRow(); }
 Pixels SvgRows::rowHeight() const { return (rows() <= 8 ? 28 : rows() <= 16 ? 24 : 20) * pixel; }
-Pixels SvgRows::pitch() const { return rowHeight() + 4 * pixel; }
+Pixels SvgRows::pitch() const {
+  return rowHeight() + (hasMessages() ? messageHeight + 2 * pixel : 0) +
+         (hasMemory() ? memoryHeight + 4 * pixel : 0) + 4 * pixel;
+}
 Pixels SvgRows::height() const { return axisHeight + static_cast<Pixels>(rows()) * pitch(); }
 
 Pixels SvgRows::at(int64_t time) const {
@@ -181,6 +184,8 @@ std::string SvgRows::text(Pixels left, Pixels top, SvgLooks &looks) {
   const unsigned font = shares ? 0 : fontSize();
   looks.shares |= shares;
   looks.labels |= font > 0;
+  gatherMessages();
+  gatherMemory();
   for (uint32_t row = 0; row < rows(); ++row)
     out += rect(left, top + axisHeight + row * pitch(), width, rowHeight(), R"(class="idle")") + "\n";
   out += axis(left, top); // over idle time, below the ops
@@ -191,6 +196,17 @@ std::string SvgRows::text(Pixels left, Pixels top, SvgLooks &looks) {
     out += shares ? shareRow(device, end, left, y, looks) : opRow(device, left, y, font, looks);
     if (perRow() == 1)
       out += summary(device, left, y);
+    Pixels below = y + rowHeight() + 2 * pixel;
+    if (hasMessages()) {
+      out += messageStrip(device, left, below, looks);
+      below += messageHeight + 2 * pixel;
+    }
+    if (hasMemory())
+      out += memoryStrip(device, left, below, looks);
+  }
+  if (schedule.part.critical && perRow() == 1) {
+    out += criticalPath(left, top, shares);
+    looks.critical = true;
   }
   return out;
 }
@@ -282,7 +298,8 @@ std::string SvgRows::opRow(uint32_t device, Pixels left, Pixels top, unsigned fo
     looks.overlap |= parts > 1;
     const unsigned size = parts == 1 ? font : std::min(font, static_cast<unsigned>(height / pixel) - 2);
     // A number is written where the longest one would fit, so that none are written by chance.
-    const bool hasLabel = size > 0 && run.width - 2 * pixel >= digitWidth * size * digits();
+    const bool hasLabel = size > 0 && run.width - 2 * pixel >= digitWidth * size * digits() &&
+                          program.ops[run.first].isCompute();
     out += hasLabel && size != font ? fmt::format("<g font-size=\"{}\">", size) : "<g>";
     out += fmt::format("<title>{}</title>", escaped(opTitle(schedule, run.first, run.end)));
     for (Pixels part = 0; part < parts; ++part) {
@@ -299,37 +316,48 @@ std::string SvgRows::opRow(uint32_t device, Pixels left, Pixels top, unsigned fo
 }
 
 std::string SvgRows::shareRow(uint32_t device, uint32_t end, Pixels left, Pixels top, SvgLooks &looks) const {
-  // Time of each kind in each bin, times the number of bins; a bin is `span` long then.
-  const auto bins = static_cast<size_t>(width / bin);
-  const __int128 span = to - from;
-  std::vector<std::array<__int128, lookCount>> time(bins);
+  Shares shares = sharesOf(bin);
+  shares.whole *= end - device;
   for (uint32_t member = device; member < end; ++member)
     for (const Run &run : runsOf(member))
-      for (OpId op = run.first; op < run.end; ++op) {
-        const __int128 first = static_cast<__int128>(run.start - from) * static_cast<__int128>(bins);
-        const __int128 last = static_cast<__int128>(run.stop - from) * static_cast<__int128>(bins);
-        for (__int128 b = first / span; b * span < last; ++b)
-          time[static_cast<size_t>(b)][static_cast<unsigned>(lookOf(program.ops[op]))] +=
-              (std::min(last, (b + 1) * span) - std::max(first, b * span)) / (run.end - run.first);
-      }
-  // One path a look, from the floor of the row upwards.
+      for (OpId op = run.first; op < run.end; ++op)
+        addShare(shares, lookOf(program.ops[op]), run.start, run.stop, run.end - run.first);
+  return sharePaths(shares, bin, left, top, rowHeight(), looks);
+}
+
+SvgRows::Shares SvgRows::sharesOf(Pixels bin) const {
+  return {std::vector<std::array<__int128, lookCount>>(static_cast<size_t>(std::max(width / bin, Pixels(1)))),
+          to - from};
+}
+
+void SvgRows::addShare(Shares &shares, Look look, int64_t start, int64_t stop, int64_t part) const {
+  const __int128 span = to - from, bins = static_cast<__int128>(shares.time.size());
+  const __int128 first = (start - from) * bins, last = (stop - from) * bins;
+  for (__int128 b = first / span; b * span < last; ++b)
+    shares.time[static_cast<size_t>(b)][static_cast<unsigned>(look)] +=
+        (std::min(last, (b + 1) * span) - std::max(first, b * span)) / part;
+}
+
+std::string SvgRows::sharePaths(const Shares &shares, Pixels bin, Pixels left, Pixels top, Pixels height,
+                                SvgLooks &looks) const {
+  const size_t bins = shares.time.size();
   std::vector<Pixels> floor(bins, 0);
   std::string out;
   for (unsigned look = 1; look < lookCount; ++look) {
     std::string path;
     for (size_t b = 0, next; b < bins; b = next) {
       auto heightOf = [&](size_t i) {
-        return static_cast<Pixels>(time[i][look] * rowHeight() / (span * (end - device)));
+        return static_cast<Pixels>(shares.time[i][look] * height / shares.whole);
       };
-      const Pixels height = heightOf(b), base = floor[b];
-      for (next = b; next < bins && heightOf(next) == height && floor[next] == base; ++next)
+      const Pixels tall = heightOf(b), base = floor[b];
+      for (next = b; next < bins && heightOf(next) == tall && floor[next] == base; ++next)
         ;
       for (size_t i = b; i < next; ++i)
-        floor[i] += height;
-      if (height > 0)
+        floor[i] += tall;
+      if (tall > 0)
         path += fmt::format("M{} {}h{}v{}h-{}z", str(left + static_cast<Pixels>(b) * bin),
-                            str(top + rowHeight() - base - height), str(static_cast<Pixels>(next - b) * bin),
-                            str(height), str(static_cast<Pixels>(next - b) * bin));
+                            str(top + height - base - tall), str(static_cast<Pixels>(next - b) * bin),
+                            str(tall), str(static_cast<Pixels>(next - b) * bin));
     }
     if (path.empty())
       continue;

@@ -15,8 +15,7 @@ int64_t commonGrain(const Program &program, const CostModel &costs, const Timeli
                     int64_t to, unsigned width) {
   int64_t grain = to - from;
   for (OpId first = 0; first < program.size(); first = program.groupEnd(first)) {
-    int64_t stop = timeline.end[first];
-    int64_t start = timeline.start(program, costs, first);
+    const int64_t start = timeline.start(program, costs, first), stop = timeline.end[first];
     for (int64_t time : {start, stop})
       if (time > from && time < to)
         grain = std::gcd(grain, time - from);

@@ -14,6 +14,7 @@ struct TimedSchedule {
   std::vector<std::pair<std::string, std::string>> parameters = {}; ///< In the order to print.
   ChartOptions part = {};                                           ///< What to show, and how on a terminal.
   std::string equivalence = {}; ///< A line on optimizer equivalence; empty: not asked.
+  std::string file = {};        ///< That declares it, where there are several; else empty.
 
   /// `P=4, M=8`
   std::string parameterText() const;

@@ -18,6 +18,8 @@ std::optional<BalancedCosts> balancedCosts(const CostModel &costs) {
       return std::nullopt;
   if (!costs.overlapped.empty() || costs.declaredAt.count("overlapped"))
     return std::nullopt;
+  if (hasOtherWork(costs)) // updates, collectives, the host, or transfers that occupy devices
+    return std::nullopt;
   BalancedCosts result{costs.forward.all()[0], costs.backward.all()[0], costs.backwardInput.all()[0],
                        costs.backwardWeight.all()[0]};
   unsigned given = 0;

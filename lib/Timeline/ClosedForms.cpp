@@ -2,7 +2,10 @@
 
 #include "Timeline/Figures.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <fmt/format.h>
 
@@ -58,7 +61,7 @@ std::optional<Mismatch> compare(const KnownOrder &order, const Program &program)
     for (at.op = program.deviceBegin[at.device]; at.op < program.deviceBegin[at.device + 1]; ++at.op) {
       const Op &op = program.ops[at.op];
       if (!op.isCompute())
-        continue; // takes no time
+        continue; // takes no time, or checkOtherWork has said it
       if (at.position == 2 * program.microbatches || op.has(OverlapFirst) || op.has(OverlapFollower))
         return at;
       Op expected = opAt(order, program, op.stage, at.position);
@@ -83,8 +86,11 @@ public:
   ClosedForms check() {
     checkCosts("forward", costs.forward);
     checkCosts("backward", costs.backward);
+    if (hasOtherWork(costs))
+      checkOtherWork();
     if (figures.transferExposed != 0)
-      fail(fmt::format("transfers lengthen the makespan by {}", formatUnits(costs, figures.transferExposed)),
+      fail(fmt::format("{} lengthen the makespan by {}", exposedNames(),
+                       formatUnits(costs, figures.transferExposed)),
            declaredAt("link"));
     if (figures.makespan == 0)
       fail("no op takes time", {});
@@ -114,6 +120,43 @@ private:
       if (table.row(m) == row)
         return fmt::format(", microbatch {},", m);
     return "";
+  }
+
+  /// Ops that occupy a device without being a forward or a backward: the first of each sort.
+  void checkOtherWork() {
+    std::array<bool, opKindCount> seen{};
+    for (OpId id = 0; id < program.size(); ++id) {
+      const Op &op = program.ops[id];
+      const size_t sort =
+          op.isCommunication() ? static_cast<size_t>(OpKind::SendActivation) : static_cast<size_t>(op.kind);
+      if (op.isCompute() || seen[sort])
+        continue;
+      const int64_t time = durationOf(costs, op);
+      if (time == 0)
+        continue;
+      seen[sort] = true;
+      fail(fmt::format("{} occupies device {} for {}", str(program, id), program.deviceOf(id),
+                       formatUnits(costs, time)),
+           settingOf(op.kind));
+    }
+  }
+  /// Where the time of such an op is said.
+  Span settingOf(OpKind kind) const {
+    if ((kind == OpKind::Offload || kind == OpKind::Reload) && !costs.hostRoutes.empty())
+      return costs.links[costs.hostRoutes.front().link].span;
+    const bool isMessage = kind >= OpKind::SendActivation && kind <= OpKind::RecvGradient;
+    return declaredAt(kind == OpKind::Update ? "update" : isMessage ? "link" : "reduce");
+  }
+  std::string exposedNames() const {
+    auto takesTime = [](llvm::ArrayRef<int64_t> times) {
+      return llvm::any_of(times, [](int64_t time) { return time != 0; });
+    };
+    std::string names = "transfers";
+    if (takesTime(costs.reduce) || takesTime(costs.unshard) || takesTime(costs.reduceTied))
+      names += ", collectives";
+    if (takesTime(costs.offload.all()) || takesTime(costs.reload.all()))
+      names += ", moves to and from the host";
+    return names;
   }
 
   bool checkPlacement() {

@@ -1,5 +1,7 @@
 #include "Timeline/Figures.h"
 
+#include "Timeline/Slack.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -7,28 +9,37 @@ namespace sluice {
 
 namespace {
 
-StageTable<int64_t> freeTransfers(uint32_t stages) {
-  return StageTable<int64_t>(std::vector<int64_t>(stages, 0));
+bool takesNoTime(llvm::ArrayRef<int64_t> times) {
+  return llvm::all_of(times, [](int64_t time) { return time == 0; });
 }
+bool isFree(const StageTable<int64_t> &table) { return takesNoTime(table.all()); }
 
-bool isFree(const StageTable<int64_t> &transfer) {
-  for (uint32_t row = 0; row < transfer.rowCount(); ++row)
-    for (uint32_t stage = 0; stage < transfer.stageCount(); ++stage)
-      if (transfer.inRow(row, stage) != 0)
-        return false;
-  return true;
+/// The same costs with transfers, collectives and moves to and from the host that take no time.
+CostModel withoutTransfers(const CostModel &costs) {
+  auto free = [](int64_t) { return int64_t(0); };
+  CostModel local = costs;
+  for (StageTable<int64_t> *table :
+       {&local.activationTransfer, &local.gradientTransfer, &local.offload, &local.reload})
+    *table = table->mapped(free);
+  for (std::vector<int64_t> *list : {&local.reduce, &local.unshard, &local.reduceTied})
+    list->clear();
+  local.skipTransfer.clear();
+  local.skipRoute.clear();
+  local.activationRoute = local.gradientRoute = {};
+  local.routes.clear();
+  local.hostRoutes.clear();
+  local.laneCount = 0;
+  return local;
 }
 
 int64_t makespanWithoutTransfers(const Program &program, const ProgramIndex &index, const CostModel &costs,
                                  const Timeline &timeline, Diagnostics &diagnostics) {
-  if (isFree(costs.activationTransfer) && isFree(costs.gradientTransfer) &&
-      llvm::all_of(costs.skipTransfer, isFree))
+  if (isFree(costs.activationTransfer) && isFree(costs.gradientTransfer) && isFree(costs.offload) &&
+      isFree(costs.reload) && llvm::all_of(costs.skipTransfer, isFree) && takesNoTime(costs.reduce) &&
+      takesNoTime(costs.unshard) && takesNoTime(costs.reduceTied))
     return timeline.makespan;
-  CostModel local = costs;
-  local.skipTransfer.clear();
-  local.activationTransfer = local.gradientTransfer = freeTransfers(program.stages);
   // It neither sticks nor overflows where the one with transfers did not.
-  return simulate(program, index, local, diagnostics)->makespan;
+  return simulate(program, index, withoutTransfers(costs), diagnostics)->makespan;
 }
 
 /// Counts what crosses between devices; false on overflow.
@@ -56,6 +67,23 @@ bool countTransfers(const Program &program, const ProgramIndex &index, const Cos
         count(from, to, m, bytes);
       if (hasGradient && index.backward(from, m) != noOp && index.backward(to, m) != noOp)
         count(to, from, m, bytes);
+    }
+  return fits;
+}
+
+bool isNotCounted(const CostModel &costs, llvm::StringRef setting) {
+  return costs.isDefault || llvm::is_contained(costs.notCounted, setting);
+}
+
+/// Counts what goes to host memory; false on overflow.
+bool countOffloads(const Program &program, const CostModel &costs, Figures &figures) {
+  bool fits = true;
+  for (const Op &op : program.ops)
+    if (op.kind == OpKind::Offload && !op.isWait()) {
+      if (isNotCounted(costs, "activation"))
+        figures.missing["bytes_offloaded"] = "`activation`";
+      fits &= !__builtin_add_overflow(figures.bytesOffloaded, costs.activation.at(op.stage, op.microbatch),
+                                      &figures.bytesOffloaded);
     }
   return fits;
 }
@@ -111,17 +139,16 @@ bool computeRatios(const CostModel &costs, Figures &figures) {
   return fits;
 }
 
-bool isNotCounted(const CostModel &costs, llvm::StringRef setting) {
-  return costs.isDefault || llvm::is_contained(costs.notCounted, setting);
-}
-
 void noteMissing(const CostModel &costs, Figures &figures) {
   if (isNotCounted(costs, "activation"))
-    figures.missing["peak_memory"] = "`activation`";
+    figures.missing["peak_memory"] = figures.missing["headroom"] = "`activation`";
+  else if (costs.memoryLimit.empty())
+    figures.missing["headroom"] = "`memory` of the cluster";
   if (isNotCounted(costs, "boundary"))
     figures.missing["bytes_moved"] = "`boundary`";
   if (!samplesOf(costs))
     figures.missing["throughput"] = "`batch`, `microbatch_samples` or `samples`";
+  figures.missing["sensitivity"] = "to be asked for";
   for (llvm::StringRef ratio :
        {"overhead_ratio", "idle_fraction", "utilization", "span_bubble_rate", "throughput"})
     if (figures.makespan == 0 || (ratio == "overhead_ratio" && figures.ideal.num == 0))
@@ -139,7 +166,11 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
   figures.transferExposed =
       timeline.makespan - makespanWithoutTransfers(program, index, costs, timeline, diagnostics);
   figures.times = deviceTimes(program, index, costs, timeline);
-  figures.critical = summarize(criticalPath(program, index, costs, timeline));
+  figures.busy = busyParts(program, costs, timeline, figures.times);
+  const std::vector<CriticalStep> path = criticalPath(program, index, costs, timeline);
+  figures.critical = summarize(path);
+  figures.makeup = makeupOf(program, index, costs, timeline, path);
+  figures.memoryLimit = costs.memoryLimit;
   std::optional<Versions> versions;
   if (costs.asynchronous)
     versions = versionsOf(program);
@@ -150,7 +181,8 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
   if (!memory)
     return std::nullopt;
   figures.memory = std::move(*memory);
-  if (!countTransfers(program, index, costs, figures) || !computeRatios(costs, figures)) {
+  if (!countTransfers(program, index, costs, figures) || !countOffloads(program, costs, figures) ||
+      !computeRatios(costs, figures)) {
     diagnostics.report(
         Rule::ValueOutOfRange, program.span,
         {{"what", fmt::format("a figure of {} overflows 64 bits as an exact fraction", program.name)}});
@@ -159,6 +191,21 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
   noteMissing(costs, figures);
   figures.closed = closedForms(program, costs, figures);
   return figures;
+}
+
+void addDetails(Figures &figures, const Program &program, const ProgramIndex &index, const CostModel &costs,
+                const Timeline &timeline, const FigureDetails &details) {
+  if (details.links)
+    figures.links = linkTraffic(program, index, costs);
+  if (details.slack)
+    figures.slack = slacks(program, index, costs, timeline);
+  if (!details.sensitivity)
+    return;
+  figures.sensitivity = sensitivities(program, index, costs, timeline, figures.makeup);
+  if (figures.sensitivity)
+    figures.missing.erase("sensitivity");
+  else
+    figures.missing["sensitivity"] = "times of which a hundredth fits 64 bits";
 }
 
 } // namespace sluice

@@ -36,8 +36,15 @@ constexpr Row rows[] = {
     SCHEDULE("span_bubble_rate", Ratio, f.spanBubbleRate),
     SCHEDULE("transfers", Count, f.transfers),
     SCHEDULE("bytes_moved", Size, f.bytesMoved),
+    SCHEDULE("bytes_offloaded", Size, f.bytesOffloaded),
     DEVICE("busy", Time, f.times[d].busy),
     DEVICE("useful", Time, f.times[d].useful),
+    DEVICE("busy_compute", Time, f.busy[d].compute),
+    DEVICE("busy_recompute", Time, f.busy[d].recompute),
+    DEVICE("busy_update", Time, f.busy[d].update),
+    DEVICE("busy_collectives", Time, f.busy[d].collectives),
+    DEVICE("busy_transfers", Time, f.busy[d].transfers),
+    DEVICE("busy_host", Time, f.busy[d].host),
     DEVICE("idle", Time, f.times[d].idle),
     DEVICE("fill", Time, f.times[d].fill),
     DEVICE("drain", Time, f.times[d].drain),
@@ -48,9 +55,13 @@ constexpr Row rows[] = {
     DEVICE("peak_saved", Count, f.memory.devices[d].peakSaved),
     DEVICE("peak_pending", Count, f.memory.devices[d].peakPending),
     DEVICE("peak_memory", Size, f.memory.devices[d].peakBytes),
+    {{"headroom", FigureUnit::Size, FigureArity::Device, /*isLeast=*/true},
+     [](const Figures &f, uint32_t d) -> std::optional<Rational> { return f.headroom(d); }},
     STAGE("in_flight", Count, f.memory.inFlight[s]),
     STAGE("staleness", Count, f.versions.staleness[s]),
     STAGE("weight_versions", Count, f.versions.kept[s]),
+    STAGE("critical_time", Time, f.makeup.timeOf(s)),
+    STAGE("sensitivity", Time, f.sensitivity->stages[s]),
 };
 
 #undef SCHEDULE
@@ -88,11 +99,29 @@ std::optional<Rational> Figures::value(llvm::StringRef name, std::optional<uint3
   size_t count = row->info.arity == FigureArity::Device ? times.size() : memory.inFlight.size();
   if (index)
     return *index < count ? row->get(*this, *index) : std::nullopt;
-  std::optional<Rational> most;
+  std::optional<Rational> result; // the most, or the least
   for (uint32_t i = 0; i < count; ++i)
-    if (auto candidate = row->get(*this, i); !most || *candidate > *most)
-      most = candidate;
-  return most;
+    if (auto candidate = row->get(*this, i);
+        !result || (row->info.isLeast ? *candidate < *result : *candidate > *result))
+      result = candidate;
+  return result;
+}
+
+std::optional<int64_t> Figures::headroom(uint32_t device) const {
+  if (memoryLimit.empty() || !missingSetting("peak_memory").empty())
+    return std::nullopt;
+  return memoryLimit[device] - memory.devices[device].peakBytes;
+}
+
+std::optional<bool> Figures::fits() const {
+  for (uint32_t device = 0; device < times.size(); ++device) {
+    auto left = headroom(device);
+    if (!left)
+      return std::nullopt;
+    if (*left < 0)
+      return false;
+  }
+  return true;
 }
 
 std::optional<Rational> Figures::valueInBaseUnits(llvm::StringRef name, std::optional<uint32_t> index) const {

@@ -1,19 +1,10 @@
 #include "Timeline/Transfers.h"
 
 #include "Events/Requests.h"
+#include "Timeline/MessageTime.h"
 #include "Timeline/SimulateEvents.h"
 
 namespace sluice {
-
-static int64_t bytesOf(const Program &program, const CostModel &costs, const Message &message) {
-  const uint32_t low = std::min(message.from, message.to), high = std::max(message.from, message.to);
-  if (high == low + 1)
-    return costs.boundary.at(low, message.microbatch);
-  for (size_t i = 0; i < costs.skipBoundary.size(); ++i)
-    if (program.skips[i].from == low && program.skips[i].to == high)
-      return costs.skipBoundary[i].at(0, message.microbatch);
-  return 0;
-}
 
 static Transfer transferBetween(const Program &program, const CostModel &costs, const Message &message,
                                 OpId from, OpId to) {
@@ -25,6 +16,7 @@ static Transfer transferBetween(const Program &program, const CostModel &costs, 
   transfer.isGradient = message.isGradient;
   const Route *route = routeOf(program, costs, message);
   transfer.link = route ? route->link : noLink;
+  transfer.lane = route ? route->lane : noLane;
   transfer.bytes = bytesOf(program, costs, message);
   return transfer;
 }

@@ -15,6 +15,7 @@ struct Transfer {
   uint32_t fromDevice = noDevice, toDevice = noDevice;
   bool isGradient = false;
   uint32_t link = noLink; ///< Into ModelCosts::links.
+  uint32_t lane = noLane; ///< Of the link, where it is shared.
   int64_t ready = 0;      ///< Ready to go: made, and under rendezvous awaited.
   int64_t begin = 0;      ///< Under way from here; later than `ready` while it queues for a link.
   int64_t end = 0;        ///< Arrived.

@@ -5,9 +5,13 @@
 #include "Driver/Queue.h"
 #include "Emit/Chart.h"
 #include "Emit/Cpp.h"
+#include "Emit/Dot.h"
 #include "Emit/FiguresJson.h"
 #include "Emit/FindingsJson.h"
 #include "Emit/FindingsText.h"
+#include "Emit/Svg.h"
+#include "Emit/TimelineCsv.h"
+#include "Emit/Trace.h"
 #include "Formats/PytorchCsv.h"
 #include "IR/Print.h"
 #include "Passes/AssignSlots.h"
@@ -133,8 +137,15 @@ static void look(const Instance &instance, const SourceManager &sources) {
   if (!instance.figures)
     return;
   chart(instance.program, instance.costs, *instance.timeline, *instance.figures);
-  figuresJson({{instance.timed(), instance.timedIndex(), instance.costs, *instance.timeline,
-                *instance.figures, instance.parameters}});
+  TimedSchedule timed{instance.timed(),   instance.timedIndex(), instance.costs,
+                      *instance.timeline, *instance.figures,     instance.parameters};
+  timed.part.transfers = timed.part.critical = timed.part.memoryStrip = true;
+  timed.part.sources = &sources;
+  figuresJson(timed);
+  svg(timed);
+  llvm::consumeError(dot(timed).takeError());
+  writeTrace(timed, llvm::nulls());
+  writeTimelineCsv(timed, llvm::nulls());
   for (const DeviceTimes &times : instance.figures->times)
     demand(times.fill + times.drain + times.stallTransfer + times.imbalance + times.stallUpstream +
                    times.busy ==

@@ -88,11 +88,15 @@ static ExitCode takeError(llvm::raw_fd_ostream &stream, llvm::StringRef name) {
 }
 
 ExitCode writeFile(llvm::StringRef path, llvm::StringRef text) {
+  return writeFile(path, [&](llvm::raw_ostream &file) { file << text; });
+}
+
+ExitCode writeFile(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write) {
   std::error_code error;
   llvm::raw_fd_ostream file(path, error);
   if (error)
     return usageError("cannot write " + path.str() + ": " + error.message());
-  file << text;
+  write(file);
   file.close();
   return takeError(file, path);
 }

@@ -3,6 +3,7 @@
 
 #include "Driver/Compilation.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace sluice::tool {
@@ -72,6 +73,8 @@ ExitCode usageError(const std::string &message);
 void print(llvm::StringRef text);
 /// Writes a file whole; Usage, after a message, if that fails.
 ExitCode writeFile(llvm::StringRef path, llvm::StringRef text);
+/// As `write` gives it.
+ExitCode writeFile(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 /// Usage, after a message, if something printed has not arrived; `code` otherwise.
 ExitCode finishOutput(ExitCode code);
 bool stdoutHasColors();

@@ -2,6 +2,7 @@
 #include "Common.h"
 
 #include "Difference.h"
+#include "SharedOptions.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -39,40 +40,6 @@ struct Side {
   std::vector<Instance> instances;
 };
 } // namespace
-
-/// `-D` and `--schedule` go to the sides that have such a name; one at least must.
-static ExitCode open(Side &side, const std::string &path, std::set<std::string> &known) {
-  Session &session = side.session;
-  session.options = compileOptions();
-  if (ExitCode code = checkTransport(session.options); code != Clean)
-    return code;
-  FileLoader::Result file = session.loader.openSchedule(path);
-  if (!file.error.empty())
-    return usageError("cannot read " + path + ": " + file.error);
-  if (!session.compilation.load(file.text, session.diagnostics)) {
-    session.finish();
-    return Usage;
-  }
-  if (!scheduleName.empty() && llvm::none_of(session.compilation.checked().schedules,
-                                             [&](const auto &s) { return s.name == scheduleName; }))
-    session.options.schedule.clear();
-  else if (!scheduleName.empty())
-    known.insert("--schedule");
-  std::vector<std::string> own, parameters = session.compilation.parameterNames(session.options);
-  for (const std::string &definition : definitions)
-    if (std::string name = llvm::StringRef(definition).split('=').first.trim().str();
-        llvm::is_contained(parameters, name)) {
-      own.push_back(definition);
-      known.insert(name);
-    }
-  std::string error;
-  session.settings = parseDefinitions(own, error);
-  if (!error.empty())
-    return usageError("-D: " + error);
-  if (session.settings.size() != 1)
-    return usageError("this command takes one value for each parameter; `sluice check` takes several");
-  return checkNames(session.compilation, session.settings, session.options) ? Clean : Usage;
-}
 
 static ExitCode run(Side &side) {
   Session &session = side.session;
@@ -117,13 +84,10 @@ ExitCode runDiff() {
   Side before, after;
   std::set<std::string> known;
   for (auto [side, path] : {std::pair(&before, &paths[0]), {&after, &paths[1]}})
-    if (ExitCode code = open(*side, *path, known); code != Clean)
+    if (ExitCode code = openShared(side->session, *path, known); code != Clean)
       return code;
-  for (const std::string &definition : definitions)
-    if (std::string name = llvm::StringRef(definition).split('=').first.trim().str(); !known.count(name))
-      return usageError("-D " + name + ": neither file has a parameter of this name");
-  if (!scheduleName.empty() && !known.count("--schedule"))
-    return usageError("--schedule " + scheduleName + ": neither file has a schedule of this name");
+  if (ExitCode code = checkKnown(known, 2); code != Clean)
+    return code;
   for (Side *side : {&before, &after})
     if (ExitCode code = run(*side); code != Clean)
       return code;

@@ -20,8 +20,11 @@ static int badDirection(llvm::StringRef figure) {
   return llvm::is_contained(good, figure) ? -1 : llvm::is_contained(neutral, figure) ? 0 : 1;
 }
 
-/// Per device there are more figures than a comparison of schedules wants: the parts of its idle time.
+/// Per device there are more figures than a comparison of schedules wants: the parts of its time. So are
+/// those of one critical path among several.
 static bool isShown(const FigureInfo &figure) {
+  if (figure.name == "critical_time" || figure.name == "sensitivity")
+    return false;
   return figure.arity != FigureArity::Device || figure.name.starts_with("peak_");
 }
 

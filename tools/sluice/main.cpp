@@ -13,8 +13,16 @@ namespace sluice::tool {
 cl::SubCommand checkCommand("check",
                             "Find what is wrong with schedules\n\n  sluice check pipeline.sluice\n  sluice "
                             "check pipeline.sluice -D P=2..9 -D M=1,7,8\n");
-cl::SubCommand simulateCommand("simulate", "Show the timeline and its figures\n\n  sluice simulate "
-                                           "pipeline.sluice -D M=32\n");
+cl::SubCommand simulateCommand("simulate",
+                               "Show the timeline and its figures\n\n"
+                               "  sluice simulate pipeline.sluice -D M=32              chart and figures\n"
+                               "  sluice simulate pipeline.sluice --devices 0..4 --from 0ms --to 200ms\n"
+                               "  sluice simulate pipeline.sluice -o figures.json      figures, exact\n"
+                               "  sluice simulate pipeline.sluice -o timeline.svg --transfers --critical\n"
+                               "  sluice simulate pipeline.sluice -o timeline.trace.json\n"
+                               "                                                       for ui.perfetto.dev\n"
+                               "  sluice simulate pipeline.sluice -o timeline.csv      a row an op\n"
+                               "  sluice simulate pipeline.sluice -o graph.dot         for Graphviz\n");
 cl::SubCommand sweepCommand("sweep",
                             "Compare settings: figures of each, and where a change comes from\n\n  "
                             "sluice sweep pipeline.sluice -D M=4,8,16,32 --hold batch\n  sluice sweep "
