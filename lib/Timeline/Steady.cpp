@@ -1,0 +1,99 @@
+#include "Timeline/Steady.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+namespace {
+
+/// Of how many blocks of Repetition a block whose times repeat may consist: a cycle of waits passes through a
+/// device a few times at most.
+uint32_t mostBlocks(const Program &program) { return 4 * program.devices + 16; }
+
+class Search {
+public:
+  Search(const Program &program, const Timeline &timeline, const Repetition &repetition)
+      : program(program), ends(timeline.end.data()), repetition(repetition) {}
+
+  /// Looks around `quarter` / 4 of each part.
+  std::optional<Steady> at(uint32_t quarter) const {
+    for (uint32_t blocks = 1; blocks <= mostBlocks(program); ++blocks)
+      if (int64_t period = periodAt(quarter, blocks); period > 0)
+        if (auto steady = extended(quarter, blocks, period))
+          return steady;
+    return std::nullopt;
+  }
+
+private:
+  static OpId anchor(const RepeatedOps &part, uint32_t quarter) {
+    return part.first + static_cast<OpId>(static_cast<uint64_t>(part.end - part.first) * quarter / 4);
+  }
+
+  /// The time after which all devices repeat `blocks` blocks around the anchor; 0 if they do not.
+  int64_t periodAt(uint32_t quarter, uint32_t blocks) const {
+    int64_t period = 0;
+    for (const RepeatedOps &part : repetition.devices) {
+      if (part.length == 0)
+        continue;
+      const uint64_t length = static_cast<uint64_t>(part.length) * blocks;
+      const OpId middle = anchor(part, quarter);
+      if (middle - part.first < length || part.end - middle < length)
+        return 0;
+      const auto distance = static_cast<OpId>(length);
+      if (period == 0)
+        period = ends[middle - 1 + distance] - ends[middle - 1];
+      // The nearest first: they differ soonest.
+      for (OpId op = middle; op != middle - distance; --op)
+        if (ends[op - 1 + distance] - ends[op - 1] != period)
+          return 0;
+    }
+    return period;
+  }
+
+  std::optional<Steady> extended(uint32_t quarter, uint32_t blocks, int64_t period) const {
+    Steady steady{period, repetition.microbatches * blocks, {}};
+    for (const RepeatedOps &part : repetition.devices) {
+      RepeatedOps &result = steady.devices.emplace_back();
+      if (part.length == 0)
+        continue;
+      const OpId length = part.length * blocks;
+      OpId from = anchor(part, quarter), to = from;
+      while (to + length < part.end && ends[to + length] - ends[to] == period)
+        ++to;
+      while (from > part.first && ends[from - 1 + length] - ends[from - 1] == period)
+        --from;
+      result = {from, to + length, length};
+      if (to - from < length)
+        return std::nullopt;
+    }
+    return steady;
+  }
+
+  const Program &program;
+  const int64_t *ends;
+  const Repetition &repetition;
+};
+
+} // namespace
+
+std::optional<Steady> findSteady(const Program &program, const Timeline &timeline,
+                                 const Repetition &repetition) {
+  const Search search(program, timeline, repetition);
+  for (uint32_t quarter : {2, 3, 1})
+    if (auto steady = search.at(quarter))
+      return steady;
+  return std::nullopt;
+}
+
+bool isWhole(const Program &program, const Steady &steady) {
+  uint64_t forwards = 0, contributions = 0;
+  for (const RepeatedOps &part : steady.devices)
+    for (const Op &op : llvm::ArrayRef(program.ops).slice(part.first, part.length)) {
+      forwards += op.kind == OpKind::Forward;
+      contributions += op.contributes();
+    }
+  const uint64_t all = static_cast<uint64_t>(steady.microbatches) * program.stages;
+  return forwards == all && (contributions == all || (contributions == 0 && program.isEvaluation));
+}
+
+} // namespace sluice
