@@ -86,87 +86,131 @@ private:
   uint32_t length = 0, found = 0;
 };
 
-/// What decides when an op may start, and what becomes of what it makes, as ids of ops.
-struct Edges {
-  OpId neighbour = noOp;                             ///< Of another stage.
-  OpId local = noOp;                                 ///< Of the same.
-  bool isFirst = true;                               ///< Of ops that are the same.
-  bool hasGradient = false, hasContribution = false; ///< Of a forward.
+/// One place of a device's block: what the op of block 0 there is, and what it gets. Of block r everything is
+/// r times as far on.
+struct Place {
+  Op op;
+  OpId id = noOp;
+  OpId neighbour = noOp;    ///< What makes its input, on another stage.
+  uint32_t distance = 0;    ///< Of two blocks of that one's device.
+  bool hasGradient = false; ///< Of a forward: some op makes it.
+  bool hasWeightHalf = false;
 };
-Edges edgesOf(const Program &program, const ProgramIndex &index, OpId id) {
-  const Op &op = program.ops[id];
-  const uint32_t s = op.stage, m = op.microbatch;
-  Edges edges;
-  switch (op.kind) {
-  case OpKind::Forward:
-    edges.neighbour = s > 0 ? index.forward(s - 1, m) : noOp;
-    edges.isFirst = index.forward(s, m) == id;
-    edges.hasGradient = index.backward(s, m) != noOp;
-    edges.hasContribution = edges.hasGradient || index.weightHalf(s, m) != noOp;
-    break;
-  case OpKind::Backward:
-  case OpKind::BackwardInput:
-    edges.neighbour = s + 1 < program.stages ? index.backward(s + 1, m) : noOp;
-    edges.isFirst = index.backward(s, m) == id;
-    edges.local = index.recompute(s, m);
-    if (edges.local == noOp)
-      edges.local = index.forward(s, m);
-    break;
-  case OpKind::BackwardWeight:
-    edges.isFirst = index.weightHalf(s, m) == id;
-    edges.local = index.backward(s, m);
-    break;
-  case OpKind::Recompute:
-    edges.isFirst = index.recompute(s, m) == id;
-    edges.local = index.forward(s, m);
-    break;
-  default:
-    break;
-  }
-  return edges;
-}
 
-/// Whether `later` are the edges `edges`, moved on by `far` ops of the neighbour's device and `near` of its
-/// own.
-bool follows(const Edges &edges, const Edges &later, uint32_t far, uint32_t near) {
-  auto moved = [](OpId from, OpId to, uint32_t by) { return from == noOp ? to == noOp : to - from == by; };
-  return later.isFirst && moved(edges.neighbour, later.neighbour, far) &&
-         moved(edges.local, later.local, near) && edges.hasGradient == later.hasGradient &&
-         edges.hasContribution == later.hasContribution;
-}
+/// Looks at the blocks of one device's part, from its middle on.
+class EdgeCheck {
+public:
+  EdgeCheck(const Program &program, const ProgramIndex &index, const Repetition &repetition,
+            const RepeatedOps &part)
+      : stages(program.stages), index(index), step(repetition.microbatches), length(part.length),
+        middle(part.first + (part.end - part.first) / 2) {
+    for (OpId id = middle; id != middle + length; ++id) {
+      Place place{program.ops[id], id};
+      const uint32_t s = place.op.stage, m = place.op.microbatch;
+      if (place.op.kind == OpKind::Forward && s > 0)
+        place.neighbour = index.forward(s - 1, m);
+      if (place.op.makesGradient() && s + 1 < stages)
+        place.neighbour = index.backward(s + 1, m);
+      if (place.neighbour != noOp)
+        place.distance = repetition.devices[program.deviceOf(place.neighbour)].length;
+      if (place.op.isCompute()) {
+        place.hasGradient = index.backward(s, m) != noOp;
+        place.hasWeightHalf = index.weightHalf(s, m) != noOp;
+      }
+      places.push_back(place);
+    }
+  }
 
-/// Shortens one device's part; `far` gives the block length of the device of an op's neighbour, by its place
-/// in the block.
-RepeatedOps narrowed(const Program &program, const ProgramIndex &index, const Repetition &repetition,
-                     const RepeatedOps &part) {
-  const uint32_t length = part.length;
-  OpId middle = part.first + (part.end - part.first) / 2;
-  if (middle + length >= part.end) // fewer than two blocks
-    return {part.first, part.first, length};
-  std::vector<uint32_t> far(length);
-  std::vector<Edges> around(length); // of the last op seen at each place of the block
-  for (uint32_t i = 0; i < length; ++i) {
-    around[i] = edgesOf(program, index, middle + i);
-    if (around[i].neighbour != noOp)
-      far[i] = repetition.devices[program.deviceOf(around[i].neighbour)].length;
+  /// The longest part around the middle in which all places hold what those of its first block do.
+  RepeatedOps narrowed(const RepeatedOps &part) const {
+    OpId end = part.end, first = part.first;
+    for (OpId from = middle; from < end;) {
+      const OpId to = from + std::min(tileOps(), end - from);
+      if (const OpId bad = firstBad(from, to); bad != to)
+        end = bad;
+      from = to;
+    }
+    for (OpId to = middle; to > first;) {
+      const OpId from = to - std::min(tileOps(), to - first);
+      if (const OpId behind = behindLastBad(from, to); behind != from)
+        first = behind;
+      to = from;
+    }
+    return {first, end, length};
   }
-  std::vector<Edges> last = around;
-  OpId to = middle;
-  for (uint32_t place = 0; to + length < part.end; ++to, place = place + 1 == length ? 0 : place + 1) {
-    const Edges later = edgesOf(program, index, to + length);
-    if (!follows(last[place], later, far[place], length))
-      break;
-    last[place] = later;
+
+private:
+  // Places are looked at one after the other, for as many blocks as the caches hold.
+  OpId tileOps() const { return length * std::max<uint32_t>(1, 4096 / length); }
+
+  /// The first op of [from, to) that breaks the pattern; `to` if none does.
+  OpId firstBad(OpId from, OpId to) const {
+    OpId bad = to;
+    eachBad(from, to, [&](OpId id) { bad = std::min(bad, id); });
+    return bad;
   }
-  OpId from = middle;
-  for (uint32_t place = length - 1; from > part.first; --from, place = place == 0 ? length - 1 : place - 1) {
-    const Edges earlier = edgesOf(program, index, from - 1);
-    if (!earlier.isFirst || !follows(earlier, around[place], far[place], length))
-      break;
-    around[place] = earlier;
+  /// The op behind the last one that breaks it; `from` if none does.
+  OpId behindLastBad(OpId from, OpId to) const {
+    OpId behind = from;
+    eachBad(from, to, [&](OpId id) { behind = std::max(behind, id + 1); });
+    return behind;
   }
-  return {from, to == from ? from : to + length, length};
-}
+
+  template <typename Visit> void eachBad(OpId from, OpId to, Visit bad) const {
+    for (const Place &place : places) {
+      // The first of its ops from `from` on, and its block.
+      const int64_t behind = static_cast<int64_t>(from) - place.id;
+      const int64_t block = behind / length + (behind % length > 0);
+      eachBadOf(place, block, to, bad);
+    }
+  }
+  template <typename Visit> void eachBadOf(const Place &place, int64_t block, OpId to, Visit bad) const {
+    const uint32_t s = place.op.stage;
+    switch (place.op.kind) {
+    case OpKind::Forward:
+      return scan(place, block, to, bad, [&](uint32_t m, OpId id, OpId neighbour) {
+        return index.forward(s, m) == id && (s == 0 || index.forward(s - 1, m) == neighbour) &&
+               (index.backward(s, m) != noOp) == place.hasGradient &&
+               (index.weightHalf(s, m) != noOp) == place.hasWeightHalf;
+      });
+    case OpKind::Backward:
+    case OpKind::BackwardInput:
+      return scan(place, block, to, bad, [&](uint32_t m, OpId id, OpId neighbour) {
+        const OpId recomputed = index.recompute(s, m);
+        return index.backward(s, m) == id && (s + 1 == stages || index.backward(s + 1, m) == neighbour) &&
+               (recomputed == noOp ? index.forward(s, m) : recomputed) < id;
+      });
+    case OpKind::BackwardWeight:
+      return scan(place, block, to, bad, [&](uint32_t m, OpId id, OpId) {
+        return index.weightHalf(s, m) == id && index.backward(s, m) < id;
+      });
+    case OpKind::Recompute:
+      return scan(place, block, to, bad, [&](uint32_t m, OpId id, OpId) {
+        return index.recompute(s, m) == id && index.forward(s, m) < id;
+      });
+    default:
+      return;
+    }
+  }
+  template <typename Visit, typename Holds>
+  void scan(const Place &place, int64_t block, OpId to, Visit bad, Holds holds) const {
+    auto moved = [&](uint32_t value, uint32_t by) {
+      return static_cast<uint32_t>(value + block * static_cast<int64_t>(by));
+    };
+    OpId id = moved(place.id, length), m = moved(place.op.microbatch, step);
+    OpId neighbour = place.neighbour == noOp ? noOp : moved(place.neighbour, place.distance);
+    const uint32_t distance = place.neighbour == noOp ? 0 : place.distance;
+    for (; id < to; id += length, m += step, neighbour += distance)
+      if (!holds(m, id, neighbour))
+        bad(id);
+  }
+
+  const uint32_t stages;
+  const ProgramIndex &index;
+  const uint32_t step, length;
+  const OpId middle;
+  std::vector<Place> places;
+};
 
 bool hasTwoBlocks(const RepeatedOps &part) {
   return part.length == 0 || part.end - part.first >= 2 * static_cast<uint64_t>(part.length);
@@ -210,7 +254,7 @@ std::optional<Repetition> findRepetition(const Program &program) {
 bool narrowToEdges(const Program &program, const ProgramIndex &index, Repetition &repetition) {
   for (RepeatedOps &part : repetition.devices)
     if (part.length > 0)
-      part = narrowed(program, index, repetition, part);
+      part = EdgeCheck(program, index, repetition, part).narrowed(part);
   return llvm::all_of(repetition.devices, hasTwoBlocks);
 }
 

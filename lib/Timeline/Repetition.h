@@ -29,9 +29,10 @@ struct Repetition {
 /// ops that repeat; little is looked at where none do.
 std::optional<Repetition> findRepetition(const Program &program);
 
-/// Shortens each part to where the producers of what an op needs, its own saved activation among them, are
-/// those of the op one block before moved on by one block of their device, and its users exist as that one's
-/// do. False where some device keeps no two blocks. Skip edges and written communication are not looked at.
+/// Shortens each part to where what an op gets from another stage is made one block of that device behind
+/// what the op one block before gets, what it uses of its own stage was made before, and its gradients exist
+/// as that one's do. False where some device keeps no two blocks. Skip edges and written communication are
+/// not looked at.
 bool narrowToEdges(const Program &program, const ProgramIndex &index, Repetition &repetition);
 
 } // namespace sluice

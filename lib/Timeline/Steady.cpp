@@ -51,9 +51,9 @@ private:
   }
 
   std::optional<Steady> extended(uint32_t quarter, uint32_t blocks, int64_t period) const {
-    Steady steady{period, repetition.microbatches * blocks, {}};
+    Steady steady{period, {repetition.microbatches * blocks, {}}};
     for (const RepeatedOps &part : repetition.devices) {
-      RepeatedOps &result = steady.devices.emplace_back();
+      RepeatedOps &result = steady.blocks.devices.emplace_back();
       if (part.length == 0)
         continue;
       const OpId length = part.length * blocks;
@@ -87,13 +87,34 @@ std::optional<Steady> findSteady(const Program &program, const Timeline &timelin
 
 bool isWhole(const Program &program, const Steady &steady) {
   uint64_t forwards = 0, contributions = 0;
-  for (const RepeatedOps &part : steady.devices)
+  for (const RepeatedOps &part : steady.blocks.devices)
     for (const Op &op : llvm::ArrayRef(program.ops).slice(part.first, part.length)) {
       forwards += op.kind == OpKind::Forward;
       contributions += op.contributes();
     }
-  const uint64_t all = static_cast<uint64_t>(steady.microbatches) * program.stages;
+  const uint64_t all = static_cast<uint64_t>(steady.blocks.microbatches) * program.stages;
   return forwards == all && (contributions == all || (contributions == 0 && program.isEvaluation));
+}
+
+bool isSameThroughout(const Program &program, const CostModel &costs) {
+  for (const auto *table :
+       {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight, &costs.recompute,
+        &costs.activationTransfer, &costs.gradientTransfer, &costs.offload, &costs.reload, &costs.activation,
+        &costs.keptInput, &costs.pending, &costs.boundary})
+    if (table->rowCount() > 1)
+      return false;
+  return program.placement.rowCount() <= 1 && costs.laneCount == 0;
+}
+
+std::optional<Steady> repeatedParts(const Program &program, const ProgramIndex &index, const CostModel &costs,
+                                    const Timeline &timeline, const std::optional<Steady> &steady) {
+  if (!steady || program.isExplicit || !program.skips.empty() || !timeline.met.empty() ||
+      !isSameThroughout(program, costs))
+    return std::nullopt;
+  std::optional<Steady> result = steady;
+  if (!narrowToEdges(program, index, result->blocks))
+    return std::nullopt;
+  return result;
 }
 
 } // namespace sluice

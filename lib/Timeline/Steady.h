@@ -11,11 +11,10 @@
 namespace sluice {
 
 struct Steady {
-  int64_t period = 0;        ///< In CostModel::unit.
-  uint32_t microbatches = 0; ///< As Repetition::microbatches.
+  int64_t period = 0; ///< In CostModel::unit.
   /// Of each device: from `first` + `length` on every op is the one `length` before it, moved on, and ends
-  /// `period` later. `length` is that of the block whose times repeat, a multiple of Repetition's.
-  std::vector<RepeatedOps> devices;
+  /// `period` later. A block is as long as its times take to repeat: some of those the ops alone repeat.
+  Repetition blocks;
 };
 
 /// The one of fewest microbatches around the middle of what repeats, else around three quarters or a quarter
@@ -27,5 +26,13 @@ std::optional<Steady> findSteady(const Program &program, const Timeline &timelin
 /// gradients or none at all, as there are stages and microbatches. GPipe's forwards alone are no steady state
 /// of the step.
 bool isWhole(const Program &program, const Steady &steady);
+
+/// Whether no time and no size depends on the microbatch, and none on what shares a lane, so that what
+/// repeats in a timeline repeats in all that follows from it.
+bool isSameThroughout(const Program &program, const CostModel &costs);
+/// The steady state with its parts narrowed to edges, where figures may take a block for all that repeat it;
+/// nothing elsewhere.
+std::optional<Steady> repeatedParts(const Program &program, const ProgramIndex &index, const CostModel &costs,
+                                    const Timeline &timeline, const std::optional<Steady> &steady);
 
 } // namespace sluice

@@ -34,12 +34,12 @@ TEST(Steady, OneMicrobatchWithoutTransfers) {
   const Program program = oneFOneB(4, 32);
   auto steady = steadyOf(program, withTransfers(program, 2, 3, 0));
   ASSERT_TRUE(steady);
-  EXPECT_EQ(steady->microbatches, 1u);
+  EXPECT_EQ(steady->blocks.microbatches, 1u);
   EXPECT_EQ(steady->period, 5);
   EXPECT_TRUE(isWhole(program, *steady));
   // Device 0 forwards four microbatches ahead: from its first backward on, forwards and backwards take turns.
-  EXPECT_EQ(steady->devices[0].length, 2u);
-  EXPECT_EQ(program.ops[steady->devices[0].first], (Op{OpKind::Backward, 0, 0, 0}));
+  EXPECT_EQ(steady->blocks.devices[0].length, 2u);
+  EXPECT_EQ(program.ops[steady->blocks.devices[0].first], (Op{OpKind::Backward, 0, 0, 0}));
 }
 
 // The longest cycle of waits goes from the first device to the last and back, with as many microbatches in
@@ -48,7 +48,7 @@ TEST(Steady, ManyMicrobatchesWithTransfers) {
   const Program program = oneFOneB(4, 64);
   auto steady = steadyOf(program, withTransfers(program, 2, 3, 1));
   ASSERT_TRUE(steady);
-  EXPECT_EQ(steady->microbatches, 4u);
+  EXPECT_EQ(steady->blocks.microbatches, 4u);
   EXPECT_EQ(steady->period, 4 * 5 + 2 * 3 * 1);
   EXPECT_TRUE(isWhole(program, *steady));
 }
@@ -59,7 +59,7 @@ TEST(Steady, ASlowStageSetsThePace) {
   costs.forward = StageTable<int64_t>({2, 2, 40, 2});
   auto steady = steadyOf(program, costs);
   ASSERT_TRUE(steady);
-  EXPECT_EQ(steady->microbatches, 1u);
+  EXPECT_EQ(steady->blocks.microbatches, 1u);
   EXPECT_EQ(steady->period, 43);
 }
 
@@ -93,14 +93,14 @@ TEST(Steady, NoneWhereOneMicrobatchDiffers) {
 void expectRepeats(const Program &program, const std::vector<int64_t> &ends, const Steady &steady) {
   ASSERT_GT(steady.period, 0);
   for (uint32_t device = 0; device < program.devices; ++device) {
-    const RepeatedOps &part = steady.devices[device];
+    const RepeatedOps &part = steady.blocks.devices[device];
     ASSERT_GE(part.first, program.deviceBegin[device]);
     ASSERT_LE(part.end, program.deviceBegin[device + 1]);
     ASSERT_GE(part.end - part.first, 2 * part.length);
     for (OpId id = part.first + part.length; id < part.end; ++id) {
       Op moved = program.ops[id - part.length];
       if (moved.microbatch != noMicrobatch)
-        moved.microbatch += steady.microbatches;
+        moved.microbatch += steady.blocks.microbatches;
       ASSERT_EQ(program.ops[id], moved);
       ASSERT_EQ(ends[id] - ends[id - part.length], steady.period);
     }
@@ -120,13 +120,56 @@ TEST(Steady, TheTimelineIsThatOfTheFullRun) {
     if (steady)
       expectRepeats(greedy.program, ends, *steady);
     found += steady.has_value();
-    ofSeveral += steady && steady->microbatches > 1;
+    ofSeveral += steady && steady->blocks.microbatches > 1;
     none += !steady;
   }
   // The schedules are of all three sorts.
   EXPECT_GT(found, 500u);
   EXPECT_GT(ofSeveral, 100u);
   EXPECT_GT(none, 50u);
+}
+
+void expectSame(const MemoryFigures &figures, const MemoryFigures &expected) {
+  ASSERT_EQ(figures.devices.size(), expected.devices.size());
+  for (size_t d = 0; d < expected.devices.size(); ++d) {
+    SCOPED_TRACE("device " + std::to_string(d));
+    const DeviceMemory &a = figures.devices[d], &b = expected.devices[d];
+    EXPECT_EQ(a.peakActivation, b.peakActivation);
+    EXPECT_EQ(a.peakSaved, b.peakSaved);
+    EXPECT_EQ(a.peakPending, b.peakPending);
+    EXPECT_EQ(a.peakBytes, b.peakBytes);
+    EXPECT_EQ(a.peakTime, b.peakTime);
+    EXPECT_EQ(a.peakOp, b.peakOp);
+    ASSERT_EQ(a.livePeak.size(), b.livePeak.size());
+    for (size_t i = 0; i < b.livePeak.size(); ++i) {
+      EXPECT_EQ(a.livePeak[i].kind, b.livePeak[i].kind);
+      EXPECT_EQ(a.livePeak[i].stage, b.livePeak[i].stage);
+      EXPECT_EQ(a.livePeak[i].count, b.livePeak[i].count);
+      EXPECT_EQ(a.livePeak[i].bytes, b.livePeak[i].bytes);
+    }
+  }
+  EXPECT_EQ(figures.inFlight, expected.inFlight);
+}
+
+TEST(Steady, FiguresAreThoseOfTheFullWalk) {
+  unsigned repeated = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    const GreedySchedule greedy = greedySchedule(seed);
+    const ProgramIndex index(greedy.program);
+    Diagnostics diagnostics;
+    auto timeline = simulate(greedy.program, index, greedy.costs, diagnostics);
+    auto parts =
+        repeatedParts(greedy.program, index, greedy.costs, *timeline, steadyOf(greedy.program, greedy.costs));
+    auto full = memoryFigures(greedy.program, index, greedy.costs, *timeline, diagnostics);
+    auto brief = memoryFigures(greedy.program, index, greedy.costs, *timeline, diagnostics, nullptr,
+                               parts ? &*parts : nullptr);
+    expectSame(*brief, *full);
+    repeated += parts.has_value();
+    if (HasFailure())
+      break;
+  }
+  EXPECT_GT(repeated, 300u);
 }
 
 } // namespace
