@@ -9,12 +9,6 @@ namespace {
 constexpr uint64_t leastBlocks = 48; // that a part repeats: fewer are simulated sooner than looked at
 constexpr uint64_t firstPause = 8;
 
-/// Ops that cost a device the same each time and stand in no queue.
-bool isPlain(const Op &op) {
-  return op.isCompute() || op.kind == OpKind::Drop || op.kind == OpKind::Zero || op.kind == OpKind::Update ||
-         op.kind == OpKind::Scale;
-}
-
 /// ends[i] = ends[i - distance] + period for `count` ops. Distances double, so that short blocks stream too.
 void fill(int64_t *ends, size_t count, size_t distance, int64_t period) {
   for (size_t filled = 0; filled < count;) {

@@ -23,37 +23,22 @@ bool MemoryWalk::Account::operator==(const Account &other) const {
          std::equal(locals.begin(), locals.end(), other.locals.begin(), other.locals.end(), same);
 }
 
-/// From the first block of which everything that is received repeats, to where that ends.
+/// Where what is received comes one period later a block later.
 std::optional<MemoryWalk::Jump> MemoryWalk::findJump(uint32_t device) const {
   const RepeatedOps &part = repeated->blocks.devices[device];
-  if (part.length == 0)
+  if (part.length == 0 || part.end - part.first < static_cast<uint64_t>(leastBlocks) * part.length)
     return std::nullopt;
-  const uint32_t length = part.length;
-  OpId begin = part.first + length;
-  while (begin < part.end && program.ops[begin].has(OverlapFollower))
-    ++begin;
-  for (uint32_t tried = 0; tried < blocksTried; ++tried, begin += length) {
-    if (begin + static_cast<uint64_t>(leastBlocks) * length > part.end)
-      return std::nullopt;
-    Jump jump{begin, 0, length, timeline.makespan};
-    uint32_t blocks = (part.end - begin) / length;
-    bool repeats = true;
-    auto receive = [&](OpId producer, int64_t) {
-      const RepeatedOps &from = repeated->blocks.devices[program.deviceOf(producer)];
-      repeats &= from.holds(producer);
-      if (repeats)
-        blocks = std::min(blocks, 1 + (from.end - 1 - producer) / from.length);
-      jump.soonest = std::min(jump.soonest, timeline.end[producer]);
-    };
-    for (OpId id = begin; id != begin + length && countsBoundaries; ++id) {
-      eachReceived(EdgeKind::Activation, program.ops[id], receive);
-      eachReceived(EdgeKind::Gradient, program.ops[id], receive);
-    }
-    jump.end = begin + blocks * length;
-    if (repeats && blocks >= leastBlocks)
-      return jump;
+  Jump jump{part.first + part.length, part.end, part.length, timeline.makespan};
+  while (jump.begin < part.end && program.ops[jump.begin].has(OverlapFollower))
+    ++jump.begin;
+  auto receive = [&](OpId producer, int64_t) {
+    jump.soonest = std::min(jump.soonest, timeline.end[producer]);
+  };
+  for (OpId id = jump.begin; id != jump.begin + jump.length && countsBoundaries; ++id) {
+    eachReceived(EdgeKind::Activation, program.ops[id], receive);
+    eachReceived(EdgeKind::Gradient, program.ops[id], receive);
   }
-  return std::nullopt;
+  return jump;
 }
 
 /// What of the first microbatches is kept.

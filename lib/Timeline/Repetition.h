@@ -19,6 +19,13 @@ struct RepeatedOps {
   friend bool operator==(const RepeatedOps &, const RepeatedOps &) = default;
 };
 
+/// Ops whose time is that of their device alone and follows from their stage and microbatch: what computes,
+/// and what takes no time whatever the costs.
+inline bool isPlain(const Op &op) {
+  return op.isCompute() || op.kind == OpKind::Drop || op.kind == OpKind::Zero || op.kind == OpKind::Update ||
+         op.kind == OpKind::Scale;
+}
+
 struct Repetition {
   uint32_t microbatches = 0; ///< Units of Program::microbatches; whole microbatches where they are split.
   std::vector<RepeatedOps> devices;

@@ -106,14 +106,47 @@ bool isSameThroughout(const Program &program, const CostModel &costs) {
   return program.placement.rowCount() <= 1 && costs.laneCount == 0;
 }
 
+/// Shortens each part to the ops of which whatever comes from another stage is made within the parts.
+static std::vector<RepeatedOps> withinReach(const Program &program, const ProgramIndex &index,
+                                            const std::vector<RepeatedOps> &parts) {
+  std::vector<RepeatedOps> result = parts;
+  for (RepeatedOps &part : result) {
+    const RepeatedOps whole = part;
+    // By its place in the first block: how many blocks on the producer is the first and the last within.
+    for (OpId id = whole.first; id < whole.first + whole.length; ++id) {
+      const Op &op = program.ops[id];
+      OpId producer = noOp;
+      if (op.kind == OpKind::Forward && op.stage > 0)
+        producer = index.forward(op.stage - 1u, op.microbatch);
+      if (op.makesGradient() && op.stage + 1u < program.stages)
+        producer = index.backward(op.stage + 1u, op.microbatch);
+      if (producer == noOp)
+        continue;
+      const RepeatedOps &from = parts[program.deviceOf(producer)];
+      const uint64_t before =
+          producer < from.first ? (from.first - producer + from.length - 1) / from.length : 0;
+      const uint64_t within = producer < from.end ? (from.end - 1 - producer) / from.length + 1 : 0;
+      // The op before the first good one, and the one behind the last, are bad.
+      if (before > 0)
+        part.first = static_cast<OpId>(std::max<uint64_t>(part.first, id + (before - 1) * whole.length + 1));
+      part.end = static_cast<OpId>(std::min<uint64_t>(part.end, id + within * whole.length));
+    }
+    part.end = std::max(part.end, part.first);
+  }
+  return result;
+}
+
 std::optional<Steady> repeatedParts(const Program &program, const ProgramIndex &index, const CostModel &costs,
-                                    const Timeline &timeline, const std::optional<Steady> &steady) {
-  if (!steady || program.isExplicit || !program.skips.empty() || !timeline.met.empty() ||
-      !isSameThroughout(program, costs))
+                                    const std::optional<Steady> &steady) {
+  if (!steady || program.isExplicit || !program.skips.empty() || !isSameThroughout(program, costs))
     return std::nullopt;
+  for (const RepeatedOps &part : steady->blocks.devices)
+    if (!llvm::all_of(llvm::ArrayRef(program.ops).slice(part.first, part.length), isPlain))
+      return std::nullopt;
   std::optional<Steady> result = steady;
   if (!narrowToEdges(program, index, result->blocks))
     return std::nullopt;
+  result->blocks.devices = withinReach(program, index, result->blocks.devices);
   return result;
 }
 

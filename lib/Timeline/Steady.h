@@ -30,9 +30,10 @@ bool isWhole(const Program &program, const Steady &steady);
 /// Whether no time and no size depends on the microbatch, and none on what shares a lane, so that what
 /// repeats in a timeline repeats in all that follows from it.
 bool isSameThroughout(const Program &program, const CostModel &costs);
-/// The steady state with its parts narrowed to edges, where figures may take a block for all that repeat it;
-/// nothing elsewhere.
+/// The steady state with each part narrowed to edges, and to ops whose inputs from other stages are made in
+/// the steady state as well (a part may be left with less than a block): where figures may take one block for
+/// all that repeat it. Nothing where other than plain ops repeat, or times or sizes differ.
 std::optional<Steady> repeatedParts(const Program &program, const ProgramIndex &index, const CostModel &costs,
-                                    const Timeline &timeline, const std::optional<Steady> &steady);
+                                    const std::optional<Steady> &steady);
 
 } // namespace sluice

@@ -151,6 +151,24 @@ void expectSame(const MemoryFigures &figures, const MemoryFigures &expected) {
   EXPECT_EQ(figures.inFlight, expected.inFlight);
 }
 
+void expectSame(const std::vector<DeviceTimes> &times, const std::vector<DeviceTimes> &expected) {
+  ASSERT_EQ(times.size(), expected.size());
+  for (size_t d = 0; d < expected.size(); ++d) {
+    SCOPED_TRACE("device " + std::to_string(d));
+    const DeviceTimes &a = times[d], &b = expected[d];
+    EXPECT_EQ(a.busy, b.busy);
+    EXPECT_EQ(a.useful, b.useful);
+    EXPECT_EQ(a.idle, b.idle);
+    EXPECT_EQ(a.fill, b.fill);
+    EXPECT_EQ(a.drain, b.drain);
+    EXPECT_EQ(a.stallTransfer, b.stallTransfer);
+    EXPECT_EQ(a.imbalance, b.imbalance);
+    EXPECT_EQ(a.stallUpstream, b.stallUpstream);
+    EXPECT_EQ(a.spanBegin, b.spanBegin);
+    EXPECT_EQ(a.spanEnd, b.spanEnd);
+  }
+}
+
 TEST(Steady, FiguresAreThoseOfTheFullWalk) {
   unsigned repeated = 0;
   for (uint64_t seed = 0; seed < 1500; ++seed) {
@@ -159,12 +177,13 @@ TEST(Steady, FiguresAreThoseOfTheFullWalk) {
     const ProgramIndex index(greedy.program);
     Diagnostics diagnostics;
     auto timeline = simulate(greedy.program, index, greedy.costs, diagnostics);
-    auto parts =
-        repeatedParts(greedy.program, index, greedy.costs, *timeline, steadyOf(greedy.program, greedy.costs));
+    auto parts = repeatedParts(greedy.program, index, greedy.costs, steadyOf(greedy.program, greedy.costs));
     auto full = memoryFigures(greedy.program, index, greedy.costs, *timeline, diagnostics);
     auto brief = memoryFigures(greedy.program, index, greedy.costs, *timeline, diagnostics, nullptr,
                                parts ? &*parts : nullptr);
     expectSame(*brief, *full);
+    expectSame(deviceTimes(greedy.program, index, greedy.costs, *timeline, parts ? &*parts : nullptr),
+               deviceTimes(greedy.program, index, greedy.costs, *timeline));
     repeated += parts.has_value();
     if (HasFailure())
       break;
