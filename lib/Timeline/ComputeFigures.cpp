@@ -1,6 +1,7 @@
 #include "Timeline/Figures.h"
 
 #include "Timeline/Slack.h"
+#include "Timeline/Steady.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -161,6 +162,33 @@ bool computeRatios(const CostModel &costs, Figures &figures) {
   return fits;
 }
 
+/// False if its throughput leaves 64 bits.
+bool addSteady(const Program &program, const CostModel &costs, const std::optional<Steady> &steady,
+               Figures &figures) {
+  figures.missing["steady_period"] = figures.missing["steady_microbatches"] =
+      figures.missing["steady_throughput"] = "a block of ops that repeats in order and time";
+  if (!steady || !isWhole(program, *steady))
+    return true;
+  const uint32_t microbatches = steady->blocks.microbatches / program.sequenceSplits;
+  figures.steadyPeriod = steady->period;
+  figures.steadyMicrobatches = microbatches;
+  figures.steadyBlocks = fewestBlocks(*steady);
+  figures.missing.erase("steady_period");
+  figures.missing.erase("steady_microbatches");
+  const auto samples = samplesOf(costs);
+  const bool areSame = llvm::all_of(costs.samples, [&](int64_t count) { return count == costs.samples[0]; });
+  if (!samples || !areSame) {
+    figures.missing["steady_throughput"] = "`batch` or `microbatch_samples`";
+    return true;
+  }
+  figures.missing.erase("steady_throughput");
+  // The samples of all microbatches are those of each times their number.
+  const auto share = Rational::make(microbatches, program.wholeMicrobatches());
+  const auto ofBlock = share ? multiply(*samples, *share) : std::nullopt;
+  figures.steadyThroughput = ofBlock ? divide(*ofBlock, Rational(steady->period)) : std::nullopt;
+  return figures.steadyThroughput.has_value();
+}
+
 void noteMissing(const CostModel &costs, Figures &figures) {
   if (isNotCounted(costs, "activation"))
     figures.missing["peak_memory"] = figures.missing["headroom"] = "`activation`";
@@ -208,8 +236,8 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
   if (!memory)
     return std::nullopt;
   figures.memory = std::move(*memory);
-  if (!countTransfers(program, index, costs, figures) || !countOffloads(program, costs, figures) ||
-      !computeRatios(costs, figures)) {
+  if (!addSteady(program, costs, steady, figures) || !countTransfers(program, index, costs, figures) ||
+      !countOffloads(program, costs, figures) || !computeRatios(costs, figures)) {
     diagnostics.report(
         Rule::ValueOutOfRange, program.span,
         {{"what", fmt::format("a figure of {} overflows 64 bits as an exact fraction", program.name)}});

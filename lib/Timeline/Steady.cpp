@@ -96,6 +96,14 @@ bool isWhole(const Program &program, const Steady &steady) {
   return forwards == all && (contributions == all || (contributions == 0 && program.isEvaluation));
 }
 
+uint64_t fewestBlocks(const Steady &steady) {
+  uint64_t fewest = ~uint64_t(0);
+  for (const RepeatedOps &part : steady.blocks.devices)
+    if (part.length > 0)
+      fewest = std::min<uint64_t>(fewest, (part.end - part.first) / part.length);
+  return fewest;
+}
+
 bool isSameThroughout(const Program &program, const CostModel &costs) {
   for (const auto *table :
        {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight, &costs.recompute,

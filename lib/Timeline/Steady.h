@@ -27,6 +27,9 @@ std::optional<Steady> findSteady(const Program &program, const Timeline &timelin
 /// of the step.
 bool isWhole(const Program &program, const Steady &steady);
 
+/// How often the block repeats, the first time included, on the device where it does least often.
+uint64_t fewestBlocks(const Steady &steady);
+
 /// Whether no time and no size depends on the microbatch, and none on what shares a lane, so that what
 /// repeats in a timeline repeats in all that follows from it.
 bool isSameThroughout(const Program &program, const CostModel &costs);
