@@ -87,6 +87,7 @@ private:
     if (auto perBase = figures.valueInBaseUnits("throughput"))
       line("throughput", costs.ticks ? fmt::format("{} samples/tick", perBase->decimal(4))
                                      : fmt::format("{:.6g} samples/s", perBase->toDouble() * 1e9));
+    steadyState();
     std::string moved = fmt::format("{}", figures.transfers);
     if (figures.missingSetting("bytes_moved").empty())
       moved += fmt::format(", {} in all", formatSize(figures.bytesMoved));
@@ -94,6 +95,22 @@ private:
     out += linkLines(costs, figures);
     if (figures.bytesOffloaded != 0)
       line("offloaded", formatSize(figures.bytesOffloaded));
+  }
+
+  /// Where it lasts long enough to say more than the whole step does.
+  void steadyState() {
+    constexpr uint64_t leastBlocks = 8;
+    if (!figures.steadyPeriod || figures.steadyBlocks < leastBlocks)
+      return;
+    const Rational count = *figures.steadyMicrobatches;
+    std::string text = fmt::format("{} a microbatch", time(*divide(*figures.steadyPeriod, count)));
+    if (count != 1)
+      text += fmt::format(": {} in {}", counted(static_cast<uint64_t>(count.num), "microbatch"),
+                          time(*figures.steadyPeriod));
+    if (auto perBase = figures.valueInBaseUnits("steady_throughput"))
+      text += costs.ticks ? fmt::format(", {} samples/tick", perBase->decimal(4))
+                          : fmt::format(", {:.6g} samples/s", perBase->toDouble() * 1e9);
+    line("steady state", text);
   }
 
   /// Of asynchronous schedules: what their stages keep and how old the gradients are.
@@ -230,7 +247,7 @@ private:
     if (!costs.notCounted.empty())
       out += fmt::format("  not counted, as the file does not give them: {}\n", list(costs.notCounted));
     for (const auto &[figure, setting] : figures.missing)
-      if (figure != "sensitivity" && figure != "headroom")
+      if (figure != "sensitivity" && figure != "headroom" && !llvm::StringRef(figure).starts_with("steady_"))
         out += fmt::format("  {} needs {}, which the file does not give\n", figure, setting);
   }
 

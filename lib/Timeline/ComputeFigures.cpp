@@ -1,6 +1,7 @@
 #include "Timeline/Figures.h"
 
 #include "Timeline/Slack.h"
+#include "Timeline/Steady.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -42,6 +43,22 @@ int64_t makespanWithoutTransfers(const Program &program, const ProgramIndex &ind
   return simulate(program, index, withoutTransfers(costs), diagnostics)->makespan;
 }
 
+/// Counts what crosses between the devices of stage `s` and the next, which no microbatch changes.
+bool countUniform(const Program &program, const ProgramIndex &index, const CostModel &costs, uint32_t s,
+                  Figures &figures) {
+  if (program.microbatches == 0 || program.deviceOf(s, 0) == program.deviceOf(s + 1, 0))
+    return true;
+  int64_t crossings = 0;
+  for (uint32_t m = 0; m < program.microbatches; ++m) {
+    crossings += index.forward(s, m) != noOp && index.forward(s + 1, m) != noOp;
+    crossings += index.backward(s, m) != noOp && index.backward(s + 1, m) != noOp;
+  }
+  int64_t bytes = 0;
+  figures.transfers += crossings;
+  return !__builtin_mul_overflow(crossings, costs.boundary.at(s, 0), &bytes) &&
+         !__builtin_add_overflow(figures.bytesMoved, bytes, &figures.bytesMoved);
+}
+
 /// Counts what crosses between devices; false on overflow.
 bool countTransfers(const Program &program, const ProgramIndex &index, const CostModel &costs,
                     Figures &figures) {
@@ -52,13 +69,19 @@ bool countTransfers(const Program &program, const ProgramIndex &index, const Cos
     ++figures.transfers;
     fits &= !__builtin_add_overflow(figures.bytesMoved, bytes, &figures.bytesMoved);
   };
-  for (uint32_t s = 0; s + 1 < program.stages; ++s)
+  const bool isUniform = program.placement.rowCount() == 1 && costs.boundary.rowCount() <= 1;
+  for (uint32_t s = 0; s + 1 < program.stages; ++s) {
+    if (isUniform) {
+      fits &= countUniform(program, index, costs, s, figures);
+      continue;
+    }
     for (uint32_t m = 0; m < program.microbatches; ++m) {
       if (index.forward(s, m) != noOp && index.forward(s + 1, m) != noOp)
         count(s, s + 1, m, costs.boundary.at(s, m));
       if (index.backward(s, m) != noOp && index.backward(s + 1, m) != noOp)
         count(s + 1, s, m, costs.boundary.at(s, m));
     }
+  }
   for (size_t i = 0; i < program.skips.size(); ++i)
     for (uint32_t m = 0; m < program.microbatches; ++m) {
       const auto [from, to, hasGradient, span] = program.skips[i];
@@ -139,6 +162,33 @@ bool computeRatios(const CostModel &costs, Figures &figures) {
   return fits;
 }
 
+/// False if its throughput leaves 64 bits.
+bool addSteady(const Program &program, const CostModel &costs, const std::optional<Steady> &steady,
+               Figures &figures) {
+  figures.missing["steady_period"] = figures.missing["steady_microbatches"] =
+      figures.missing["steady_throughput"] = "a block of ops that repeats in order and time";
+  if (!steady || !isWhole(program, *steady))
+    return true;
+  const uint32_t microbatches = steady->blocks.microbatches / program.sequenceSplits;
+  figures.steadyPeriod = steady->period;
+  figures.steadyMicrobatches = microbatches;
+  figures.steadyBlocks = fewestBlocks(*steady);
+  figures.missing.erase("steady_period");
+  figures.missing.erase("steady_microbatches");
+  const auto samples = samplesOf(costs);
+  const bool areSame = llvm::all_of(costs.samples, [&](int64_t count) { return count == costs.samples[0]; });
+  if (!samples || !areSame) {
+    figures.missing["steady_throughput"] = "`batch` or `microbatch_samples`";
+    return true;
+  }
+  figures.missing.erase("steady_throughput");
+  // The samples of all microbatches are those of each times their number.
+  const auto share = Rational::make(microbatches, program.wholeMicrobatches());
+  const auto ofBlock = share ? multiply(*samples, *share) : std::nullopt;
+  figures.steadyThroughput = ofBlock ? divide(*ofBlock, Rational(steady->period)) : std::nullopt;
+  return figures.steadyThroughput.has_value();
+}
+
 void noteMissing(const CostModel &costs, Figures &figures) {
   if (isNotCounted(costs, "activation"))
     figures.missing["peak_memory"] = figures.missing["headroom"] = "`activation`";
@@ -165,7 +215,11 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
   figures.makespan = timeline.makespan;
   figures.transferExposed =
       timeline.makespan - makespanWithoutTransfers(program, index, costs, timeline, diagnostics);
-  figures.times = deviceTimes(program, index, costs, timeline);
+  const auto repetition = findRepetition(program);
+  const auto steady = repetition ? findSteady(program, timeline, *repetition) : std::nullopt;
+  const auto repeated = repeatedParts(program, index, costs, steady);
+  const Steady *parts = repeated ? &*repeated : nullptr;
+  figures.times = deviceTimes(program, index, costs, timeline, parts);
   figures.busy = busyParts(program, costs, timeline, figures.times);
   const std::vector<CriticalStep> path = criticalPath(program, index, costs, timeline);
   figures.critical = summarize(path);
@@ -177,12 +231,13 @@ std::optional<Figures> computeFigures(const Program &program, const ProgramIndex
   figures.versions = versions ? versionFigures(program, *versions)
                               : VersionFigures{std::vector<uint32_t>(program.stages),
                                                std::vector<uint32_t>(program.stages, 1)};
-  auto memory = memoryFigures(program, index, costs, timeline, diagnostics, versions ? &*versions : nullptr);
+  auto memory =
+      memoryFigures(program, index, costs, timeline, diagnostics, versions ? &*versions : nullptr, parts);
   if (!memory)
     return std::nullopt;
   figures.memory = std::move(*memory);
-  if (!countTransfers(program, index, costs, figures) || !countOffloads(program, costs, figures) ||
-      !computeRatios(costs, figures)) {
+  if (!addSteady(program, costs, steady, figures) || !countTransfers(program, index, costs, figures) ||
+      !countOffloads(program, costs, figures) || !computeRatios(costs, figures)) {
     diagnostics.report(
         Rule::ValueOutOfRange, program.span,
         {{"what", fmt::format("a figure of {} overflows 64 bits as an exact fraction", program.name)}});

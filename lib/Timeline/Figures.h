@@ -35,6 +35,10 @@ struct Figures {
   std::optional<Rational> throughput; ///< Samples of all replicas per unit of time.
   int64_t transfers = 0, bytesMoved = 0;
   int64_t bytesOffloaded = 0; ///< To host memory.
+  /// Of the steady state; nothing where there is none, or a block of it is not all the work of its
+  /// microbatches.
+  std::optional<Rational> steadyPeriod, steadyMicrobatches, steadyThroughput;
+  uint64_t steadyBlocks = 0; ///< How often it repeats on the device where it does least often.
   std::vector<DeviceTimes> times;
   std::vector<BusyParts> busy;
   MemoryFigures memory;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Timeline/Binding.h"
+#include "Timeline/Steady.h"
 
 namespace sluice {
 
@@ -27,7 +28,9 @@ struct DeviceTimes {
 /// is split along the binding chain of the op that ends it: what lies under a transfer, a collective or a
 /// host move, or in a queue for one, is stallTransfer; of the rest, as much as the device works less than the
 /// busiest one is imbalance, and what remains stallUpstream.
+/// With `repeated` (repeatedParts) a block is looked at once for all that repeat it, which changes nothing.
 std::vector<DeviceTimes> deviceTimes(const Program &program, const ProgramIndex &index,
-                                     const CostModel &costs, const Timeline &timeline);
+                                     const CostModel &costs, const Timeline &timeline,
+                                     const Steady *repeated = nullptr);
 
 } // namespace sluice

@@ -29,10 +29,11 @@ static void reportOverflow(const Program &program, uint32_t device, Diagnostics 
 
 std::optional<MemoryFigures> memoryFigures(const Program &program, const ProgramIndex &index,
                                            const CostModel &costs, const Timeline &timeline,
-                                           Diagnostics &diagnostics, const Versions *versions) {
+                                           Diagnostics &diagnostics, const Versions *versions,
+                                           const Steady *repeated) {
   MemoryFigures figures;
   figures.inFlight.resize(program.stages);
-  MemoryWalk walk(program, index, costs, timeline, versions);
+  MemoryWalk walk(program, index, costs, timeline, versions, repeated);
   for (uint32_t device = 0; device < program.devices; ++device) {
     figures.devices.push_back(walk.peaksOf(device));
     walk.raiseInFlight(figures.inFlight);

@@ -28,6 +28,8 @@ inline constexpr unsigned liveKindCount = 11;
 /// `saved activations`, `weights`: as in a list of what is live.
 llvm::StringRef name(LiveKind kind);
 
+struct Steady;
+
 inline constexpr uint32_t noStage = ~0u;
 
 /// `count` tensors of one kind and stage, `bytes` in all. Reserved memory has no stage.
@@ -74,10 +76,12 @@ struct MemoryFigures {
 };
 
 /// Nothing if a size leaves 64 bits, which is finding 106. Bytes are 0 where the file gives no sizes. Without
-/// `versions` one of each weight is kept, as a synchronous step does.
+/// `versions` one of each weight is kept, as a synchronous step does. With `repeated` (repeatedParts) a block
+/// is walked once for all that repeat it, which changes no figure.
 std::optional<MemoryFigures> memoryFigures(const Program &program, const ProgramIndex &index,
                                            const CostModel &costs, const Timeline &timeline,
-                                           Diagnostics &diagnostics, const Versions *versions = nullptr);
+                                           Diagnostics &diagnostics, const Versions *versions = nullptr,
+                                           const Steady *repeated = nullptr);
 
 /// What `device` holds over time: a point wherever bytes or activations change, the first at time 0, of one
 /// moment the last. Its most bytes are DeviceMemory::peakBytes, unless they are held for no time.

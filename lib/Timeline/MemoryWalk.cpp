@@ -14,8 +14,9 @@ static bool isZero(const StageTable<int64_t> &sizes) {
 }
 
 MemoryWalk::MemoryWalk(const Program &program, const ProgramIndex &index, const CostModel &costs,
-                       const Timeline &timeline, const Versions *versions)
+                       const Timeline &timeline, const Versions *versions, const Steady *repeated)
     : program(program), index(index), costs(costs), timeline(timeline), versions(versions),
+      repeated(repeated),
       countsBoundaries(!isZero(costs.boundary) || !llvm::all_of(costs.skipBoundary, isZero)),
       localOf(program.stages) {
   if (!costs.skipBoundary.empty()) {
@@ -34,9 +35,6 @@ MemoryWalk::MemoryWalk(const Program &program, const ProgramIndex &index, const 
 DeviceMemory MemoryWalk::peaksOf(uint32_t device, int64_t most) {
   listedMoment = 0;
   limit = most;
-  excessMoment = 0;
-  begin(device);
-  collectArrivals(device);
   walk(device);
   return peaks;
 }
@@ -51,7 +49,6 @@ std::vector<MemoryPoint> MemoryWalk::curveOf(uint32_t device) {
 
 std::vector<LiveItem> MemoryWalk::liveAt(uint32_t device, uint64_t asked) {
   listedMoment = asked;
-  begin(device);
   walk(device);
   if (!costs.reserved.empty() && costs.reserved[device] != 0)
     peaks.livePeak.push_back({LiveKind::Reserved, noStage, 1, costs.reserved[device]});
@@ -72,7 +69,7 @@ void MemoryWalk::begin(uint32_t device) {
   nextArrival = 0;
   activations = saved = pending = 0;
   total = 0;
-  moment = 0;
+  moment = excessMoment = 0;
   peaks = {};
   peaks.peakBytes = -1; // so that the first measurement counts
   addStatics(device);
@@ -182,26 +179,6 @@ bool MemoryWalk::receives(EdgeKind kind, const Op &op) const {
          program.deviceOf(s + 1, m) != program.deviceOf(s, m) && index.backward(s + 1, m) != noOp;
 }
 
-/// Calls `visit(producer, bytes)` for each boundary that `op` gets from another device.
-template <typename Visit> void MemoryWalk::eachReceived(EdgeKind kind, const Op &op, Visit visit) const {
-  const uint32_t s = op.stage, m = op.microbatch;
-  const bool isActivation = kind == EdgeKind::Activation;
-  if (receives(kind, op)) {
-    if (isActivation)
-      visit(index.forward(s - 1, m), costs.boundary.at(s - 1, m));
-    else
-      visit(index.backward(s + 1, m), costs.boundary.at(s, m));
-  }
-  if (skipsInto.empty() || (isActivation ? op.kind != OpKind::Forward : !op.makesGradient()))
-    return;
-  for (uint32_t skip : isActivation ? skipsInto[s] : skipsFrom[s]) {
-    const uint32_t other = isActivation ? program.skips[skip].from : program.skips[skip].to;
-    const OpId producer = isActivation ? index.forward(other, m) : index.backward(other, m);
-    if (producer != noOp && program.deviceOf(other, m) != program.deviceOf(s, m))
-      visit(producer, costs.skipBoundary[skip].at(0, m));
-  }
-}
-
 void MemoryWalk::releaseReceived(EdgeKind kind, const Op &op) {
   const LiveKind live =
       kind == EdgeKind::Activation ? LiveKind::ReceivedActivation : LiveKind::ReceivedGradient;
@@ -235,21 +212,33 @@ int64_t MemoryWalk::underWaySince(OpId producer, uint32_t consumerStage) const {
   return timeline.end[producer];
 }
 
-void MemoryWalk::collectArrivals(uint32_t device) {
-  arrivals.clear();
-  if (!countsBoundaries)
+void MemoryWalk::collectAllArrivals(uint32_t device) {
+  if (arrivalsOf == device)
     return;
   if (!timeline.met.empty())
     findReceives(device);
-  for (const Op &op : program.opsOf(device))
-    eachReceived(EdgeKind::Activation, op, [&](OpId producer, int64_t bytes) {
-      arrivals.push_back({underWaySince(producer, op.stage), bytes, op.stage, LiveKind::ReceivedActivation});
-    });
+  collectArrivals({{program.deviceBegin[device], program.deviceBegin[device + 1]}});
+  arrivalsOf = device;
+}
+
+/// Of what the ops of these ranges receive.
+void MemoryWalk::collectArrivals(llvm::ArrayRef<std::pair<OpId, OpId>> consumers) {
+  arrivals.clear();
+  arrivalsOf = noDevice;
+  if (!countsBoundaries)
+    return;
+  auto collect = [&](EdgeKind edge, LiveKind kind) {
+    for (auto [begin, end] : consumers)
+      for (OpId id = begin; id < end; ++id) {
+        const Op &op = program.ops[id];
+        eachReceived(edge, op, [&](OpId producer, int64_t bytes) {
+          arrivals.push_back({underWaySince(producer, op.stage), bytes, id, op.stage, kind});
+        });
+      }
+  };
+  collect(EdgeKind::Activation, LiveKind::ReceivedActivation);
   const auto gradients = static_cast<std::ptrdiff_t>(arrivals.size());
-  for (const Op &op : program.opsOf(device))
-    eachReceived(EdgeKind::Gradient, op, [&](OpId producer, int64_t bytes) {
-      arrivals.push_back({underWaySince(producer, op.stage), bytes, op.stage, LiveKind::ReceivedGradient});
-    });
+  collect(EdgeKind::Gradient, LiveKind::ReceivedGradient);
   // Arrivals of one time are all taken before anything else happens: their order does not show. Those of one
   // kind mostly come in order already.
   auto earlier = [](const Arrival &a, const Arrival &b) { return a.time < b.time; };
@@ -263,9 +252,16 @@ void MemoryWalk::collectArrivals(uint32_t device) {
 // At one moment what ends is freed before what begins is counted, so an arrival at the very start of an op
 // is measured together with it: without a transfer time it may pass into the op at once.
 void MemoryWalk::walk(uint32_t device) {
+  if (walkWithJump(device))
+    return;
+  begin(device);
+  collectAllArrivals(device);
   measure(0, program.deviceBegin[device]);
-  const OpId programEnd = program.deviceBegin[device + 1];
-  for (OpId first = program.deviceBegin[device]; first != programEnd;) {
+  walkOps(program.deviceBegin[device], program.deviceBegin[device + 1]);
+}
+
+void MemoryWalk::walkOps(OpId from, OpId to) {
+  for (OpId first = from; first != to && !isListed();) {
     OpId end = program.ops[first].has(OverlapFirst) ? program.groupEnd(first) : first + 1;
     int64_t stop = timeline.end[first];
     int64_t start = stop - durationOfGroup(costs, &program.ops[first], end - first);
@@ -287,9 +283,9 @@ void MemoryWalk::walk(uint32_t device) {
         keepVersions(op);
     if (curve)
       extendCurve({stop, total, activations});
+    lastStart = start;
+    lastStop = stop;
     first = end;
-    if (listedMoment != 0 && moment >= listedMoment)
-      return;
   }
 }
 

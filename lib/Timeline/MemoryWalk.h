@@ -3,6 +3,7 @@
 
 #include "IR/GradientSets.h"
 #include "Timeline/Memory.h"
+#include "Timeline/Steady.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -14,8 +15,9 @@ namespace sluice {
 /// Walks devices one after the other, reusing its columns. Keeps references to what it is made from.
 class MemoryWalk {
 public:
+  /// With `repeated` a block is walked once for all that repeat it.
   MemoryWalk(const Program &program, const ProgramIndex &index, const CostModel &costs,
-             const Timeline &timeline, const Versions *versions);
+             const Timeline &timeline, const Versions *versions, const Steady *repeated = nullptr);
 
   /// Peaks of one device, without the list of what is live.
   DeviceMemory peaksOf(uint32_t device, int64_t limit = std::numeric_limits<int64_t>::max());
@@ -46,17 +48,45 @@ private:
   struct Arrival {
     int64_t time;
     int64_t bytes;
-    uint32_t stage; // of the consumer
+    OpId consumer;
+    uint16_t stage; // of the consumer
     LiveKind kind;
+  };
+  /// Which repeated blocks of a device may be left out; MemoryJump.cpp.
+  struct Jump {
+    OpId begin = 0, end = 0; ///< What ops in here receive comes `length` ops later one period later.
+    uint32_t length = 0;
+    int64_t soonest = 0; ///< The first arrival for an op of the first block.
+  };
+  /// All that is counted now, apart from the states.
+  struct Account {
+    int64_t total;
+    uint32_t activations, saved, pending;
+    std::vector<Live> locals;
+    bool operator==(const Account &other) const;
+  };
+  struct Kept {
+    size_t local;
+    uint32_t microbatch;
+    State state;
   };
 
   std::vector<LiveItem> liveAt(uint32_t device, uint64_t moment);
   void begin(uint32_t device);
   void findStages(uint32_t device);
-  void collectArrivals(uint32_t device);
+  void collectAllArrivals(uint32_t device);
+  void collectArrivals(llvm::ArrayRef<std::pair<OpId, OpId>> consumers);
   void findReceives(uint32_t device);
   int64_t underWaySince(OpId producer, uint32_t consumerStage) const;
   void walk(uint32_t device);
+  void walkOps(OpId begin, OpId end);
+  bool walkWithJump(uint32_t device);
+  std::optional<Jump> findJump(uint32_t device) const;
+  void jump(uint32_t device, const Jump &jump, OpId from, llvm::ArrayRef<Kept> kept);
+  void dropTaken();
+  std::vector<Kept> keptStates(uint32_t microbatches) const;
+  Account account() const { return {total, activations, saved, pending, locals}; }
+  bool isListed() const { return listedMoment != 0 && moment >= listedMoment; }
   void takeArrival(const Arrival &arrival);
   void takeArrivals(int64_t before, OpId next);
   void beginOp(const Op &op);
@@ -97,6 +127,7 @@ private:
   const CostModel &costs;
   const Timeline &timeline;
   const Versions *versions; // null: one version of all weights
+  const Steady *repeated;   // null: every op is walked
   bool countsBoundaries;
   std::vector<llvm::SmallVector<uint32_t, 2>> skipsInto, skipsFrom; // per stage; empty without skip edges
   bool hasZero = false;        // asked for only where contributions are kept apart
@@ -106,6 +137,8 @@ private:
   std::vector<Live> locals;
   std::vector<State> states; // local stage times microbatches
   std::vector<Arrival> arrivals;
+  uint32_t arrivalsOf = noDevice;      // the device of which they are all there
+  int64_t lastStart = 0, lastStop = 0; // of the op walked last
   /// Where communication is written, by what is sent and its receiving stage: when its transfer starts.
   llvm::DenseMap<std::pair<uint64_t, uint32_t>, int64_t> receivedFrom;
   size_t nextArrival = 0;
@@ -119,5 +152,25 @@ private:
   OpId excessOp = noOp;
   bool overflowed = false;
 };
+
+/// Calls `visit(producer, bytes)` for each boundary that `op` gets from another device.
+template <typename Visit> void MemoryWalk::eachReceived(EdgeKind kind, const Op &op, Visit visit) const {
+  const uint32_t s = op.stage, m = op.microbatch;
+  const bool isActivation = kind == EdgeKind::Activation;
+  if (receives(kind, op)) {
+    if (isActivation)
+      visit(index.forward(s - 1, m), costs.boundary.at(s - 1, m));
+    else
+      visit(index.backward(s + 1, m), costs.boundary.at(s, m));
+  }
+  if (skipsInto.empty() || (isActivation ? op.kind != OpKind::Forward : !op.makesGradient()))
+    return;
+  for (uint32_t skip : isActivation ? skipsInto[s] : skipsFrom[s]) {
+    const uint32_t other = isActivation ? program.skips[skip].from : program.skips[skip].to;
+    const OpId producer = isActivation ? index.forward(other, m) : index.backward(other, m);
+    if (producer != noOp && program.deviceOf(other, m) != program.deviceOf(s, m))
+      visit(producer, costs.skipBoundary[skip].at(0, m));
+  }
+}
 
 } // namespace sluice

@@ -2,6 +2,7 @@
 
 #include "Events/OwnMoves.h"
 #include "Events/Requests.h"
+#include "Timeline/Extension.h"
 #include "Timeline/SimulateEvents.h"
 
 #include <algorithm>
@@ -28,9 +29,10 @@ uint32_t waiterOf(int64_t slot) { return static_cast<uint32_t>(unset - 1 - slot)
 
 struct DeviceState {
   OpId next = 0;
-  OpId programEnd = 0;
+  OpId pause = 0; // the end of its program, or where it pauses before
   int64_t clock = 0;
   int64_t nextWaiter = unset;
+  int64_t *standsIn = nullptr; // the slot it waits in; null in a joint call, or where it does not wait
 };
 
 // One call of a reduction, tied weight or norm that several devices make together. Calls over the same
@@ -65,7 +67,7 @@ public:
         devices(program.devices), queue(program.devices) {
     for (uint32_t device = 0; device < program.devices; ++device) {
       devices[device].next = program.deviceBegin[device];
-      devices[device].programEnd = program.deviceBegin[device + 1];
+      devices[device].pause = program.deviceBegin[device + 1];
       enqueue(device);
     }
     if (hasJointCalls(program))
@@ -80,20 +82,13 @@ public:
 
   /// False if the program is stuck or a time has overflowed.
   bool run() {
-    while (!overflowed) {
-      if (queued == 0) {
-        if (!lanes || lanes->isEmpty())
-          break;
-        settle();
-        continue;
-      }
-      uint32_t device = queue[queueHead];
-      queueHead = queueHead + 1 == queue.size() ? 0 : queueHead + 1;
-      --queued;
-      runDevice(device);
-    }
-    return !overflowed &&
-           llvm::all_of(devices, [](const DeviceState &state) { return state.next == state.programEnd; });
+    if constexpr (fast)
+      runRepeated();
+    runQueue();
+    for (uint32_t device = 0; device < program.devices && !overflowed; ++device)
+      if (devices[device].next != program.deviceBegin[device + 1])
+        return false;
+    return !overflowed;
   }
 
   bool hasOverflowed() const { return overflowed; }
@@ -148,6 +143,62 @@ private:
     }
   }
 
+  void runQueue() {
+    while (!overflowed) {
+      if (queued == 0) {
+        if (!lanes || lanes->isEmpty())
+          break;
+        settle();
+        continue;
+      }
+      uint32_t device = queue[queueHead];
+      queueHead = queueHead + 1 == queue.size() ? 0 : queueHead + 1;
+      --queued;
+      runDevice(device);
+    }
+  }
+
+  /// Runs from one pause to the next, until all that repeats is carried over or no pause is left.
+  void runRepeated() {
+    std::optional<Extension> extension = Extension::of(program, index);
+    if (!extension)
+      return;
+    std::vector<OpId> next(program.devices);
+    while (pauseBefore(*extension)) {
+      runQueue();
+      for (uint32_t device = 0; device < program.devices; ++device)
+        next[device] = devices[device].next;
+      for (DeviceState &state : devices)
+        if (state.standsIn && *state.standsIn < 0)
+          *state.standsIn = unset;
+      extension->extend(ends, next);
+      goOn(next);
+    }
+  }
+  /// False if no device pauses before the end of its program.
+  bool pauseBefore(const Extension &extension) {
+    bool pauses = false;
+    for (uint32_t device = 0; device < program.devices; ++device) {
+      devices[device].pause = extension.pauseOf(device);
+      pauses |= devices[device].pause != program.deviceBegin[device + 1];
+    }
+    return pauses;
+  }
+  /// Those that stand in no joint call run on from `next`.
+  void goOn(llvm::ArrayRef<OpId> next) {
+    for (uint32_t device = 0; device < program.devices; ++device) {
+      DeviceState &state = devices[device];
+      if (!state.standsIn && state.next != state.pause)
+        continue;
+      if (next[device] != state.next) {
+        state.next = next[device];
+        state.clock = ends[next[device] - 1];
+      }
+      state.standsIn = nullptr;
+      enqueue(device);
+    }
+  }
+
   void enqueue(uint32_t device) {
     size_t slot = queueHead + queued++;
     queue[slot < queue.size() ? slot : slot - queue.size()] = device;
@@ -156,6 +207,7 @@ private:
     while (waiter != unset) {
       uint32_t device = waiterOf(waiter);
       waiter = devices[device].nextWaiter;
+      devices[device].standsIn = nullptr;
       enqueue(device);
     }
   }
@@ -311,7 +363,7 @@ private:
     OpId op = state.next;
     int64_t clock = state.clock;
     bool blocked = false;
-    while (op != state.programEnd && !blocked) {
+    while (op < state.pause && !blocked) {
       if (ops[op].has(OverlapFirst))
         blocked = !runOverlap(op, clock);
       else if (ops[op].kind > OpKind::Recompute && calls && calls->joins(ops[op])) {
@@ -330,6 +382,7 @@ private:
     // A wait may have moved the clock to an input that has arrived: harmless, the op starts no earlier.
     state.clock = clock;
     if (blocked) {
+      state.standsIn = missing;
       state.nextWaiter = *missing;
       *missing = asWaiter(device);
     }

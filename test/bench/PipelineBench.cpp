@@ -15,12 +15,31 @@ using namespace sluice;
 
 namespace {
 
-constexpr const char *source = R"(
+constexpr const char *head = R"(
 param P = 64;
 param M = 16;
+training { microbatches = M; }
+)";
+constexpr const char *evenCosts = R"(
 model even { stages = P; forward(s) = 10 ms; backward(s) = 20 ms; activation = 512 MiB; boundary = 32 MiB; }
 cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; } }
-training { microbatches = M; }
+)";
+/// Nothing repeats: neither the timeline nor its figures can take one block for others.
+constexpr const char *unevenCosts = R"(
+model uneven { stages = P; forward(s, m) = (10 + (m * m + s) mod 7) * 1 ms; backward(s) = 20 ms;
+               activation = 512 MiB; boundary = 32 MiB; }
+cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; } }
+)";
+/// One network card for eight devices.
+constexpr const char *fifoLanes = R"(
+model even { stages = P; forward(s) = 10 ms; backward(s) = 20 ms; activation = 512 MiB; boundary = 32 MiB; }
+cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; shared = fifo; lane = a div 8; } }
+)";
+constexpr const char *fairLanes = R"(
+model even { stages = P; forward(s) = 10 ms; backward(s) = 20 ms; activation = 512 MiB; boundary = 32 MiB; }
+cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; shared = fair; lane = a div 8; } }
+)";
+constexpr const char *schedule = R"(
 schedule one_f_one_b {
   place s on s;
   device d {
@@ -36,8 +55,8 @@ schedule one_f_one_b {
 
 /// A file up to its evaluated parameters, and what later steps need.
 struct Fixture {
-  explicit Fixture(int64_t microbatches) {
-    Span text = *sources.addFile("bench.sluice", source);
+  explicit Fixture(int64_t microbatches, const std::string &settings = evenCosts) {
+    Span text = *sources.addFile("bench.sluice", head + settings + schedule);
     file = analyze(*parse(sources, text, diagnostics), sources, loader, diagnostics);
     evaluator = std::make_unique<Evaluator>(*file, diagnostics);
     for (const CheckedParam &param : file->params)
@@ -95,16 +114,21 @@ void verification(benchmark::State &state) {
   countOps(state, *fixture.program);
 }
 
-void simulation(benchmark::State &state) {
-  Fixture fixture(state.range(0));
+void simulationOf(benchmark::State &state, const char *settings) {
+  Fixture fixture(state.range(0), settings);
   fixture.elaborateAll();
   for (auto _ : state)
     benchmark::DoNotOptimize(simulate(*fixture.program, *fixture.index, *fixture.costs, fixture.diagnostics));
   countOps(state, *fixture.program);
 }
 
-void figures(benchmark::State &state) {
-  Fixture fixture(state.range(0));
+void simulation(benchmark::State &state) { simulationOf(state, evenCosts); }
+void simulationUneven(benchmark::State &state) { simulationOf(state, unevenCosts); }
+void simulationFifo(benchmark::State &state) { simulationOf(state, fifoLanes); }
+void simulationFair(benchmark::State &state) { simulationOf(state, fairLanes); }
+
+void figuresOf(benchmark::State &state, const char *settings) {
+  Fixture fixture(state.range(0), settings);
   fixture.elaborateAll();
   auto timeline = simulate(*fixture.program, *fixture.index, *fixture.costs, fixture.diagnostics);
   for (auto _ : state)
@@ -112,6 +136,9 @@ void figures(benchmark::State &state) {
         computeFigures(*fixture.program, *fixture.index, *fixture.costs, *timeline, fixture.diagnostics));
   countOps(state, *fixture.program);
 }
+
+void figures(benchmark::State &state) { figuresOf(state, evenCosts); }
+void figuresUneven(benchmark::State &state) { figuresOf(state, unevenCosts); }
 
 template <CommunicationPlacement placement> void communication(benchmark::State &state) {
   Fixture fixture(state.range(0));
@@ -182,7 +209,11 @@ SLUICE_STEP(elaboration);
 SLUICE_STEP(indexing);
 SLUICE_STEP(verification);
 SLUICE_STEP(simulation);
+SLUICE_STEP(simulationUneven);
+SLUICE_STEP(simulationFifo);
+SLUICE_STEP(simulationFair);
 SLUICE_STEP(figures);
+SLUICE_STEP(figuresUneven);
 
 // M = 256 against 16,384 leaves the caches on the way, 4,096 against 65,536 is beyond them throughout.
 #define SLUICE_PASS(step)                                                                                    \
