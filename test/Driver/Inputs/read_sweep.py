@@ -3,6 +3,7 @@
 usage: read_sweep.py SWEEP.json FILE.sluice   figures of each row against `sluice simulate` at its setting
        read_sweep.py SWEEP.json SWEEP.csv     the same rows, number for number
        read_sweep.py SWEEP.json SWEEP.svg     the bars of the plot against the numbers
+       read_sweep.py SWEEP.json               the parts of each step, in milliseconds
 """
 
 import csv
@@ -118,9 +119,19 @@ def against_svg(sweep, path):
     print("axes say their unit and denominator")
 
 
-def main(sweep, other):
+def parts_of_steps(sweep):
+    for row in sweep["rows"]:
+        per_ms = {"us": 1000, "ms": 1}[row["figures"]["ideal"]["unit"]]
+        _, *parts = (float(time * row["batch"] / per_ms) for time in split(row["time_per_sample"]))
+        words = " + ".join(f"{name} {part}" for name, part in zip(PARTS, parts))
+        print(f"M={row['parameters']['M']}: {words}, ideal {float(exact(row['figures']['ideal']) / per_ms)} ms")
+
+
+def main(sweep, other=None):
     sweep = json.load(open(sweep))
     assert sweep["version"] == 1
+    if other is None:
+        return parts_of_steps(sweep)
     read = {"sluice": against_simulate, "csv": against_csv, "svg": against_svg}
     read[other.rsplit(".", 1)[1]](sweep, other)
 
