@@ -21,7 +21,7 @@ constexpr Pixels margin = 24 * pixel, rowPitch = 24 * pixel, barHeight = 15 * pi
 constexpr Pixels captionTop = 84 * pixel, axisHeight = 44 * pixel, legendHeight = 66 * pixel;
 constexpr Pixels rateWidth = 190 * pixel, timeWidth = 330 * pixel, gap = 74 * pixel;
 constexpr Pixels valueWidth = 150 * pixel; ///< Room behind the longest bar for its value.
-constexpr Pixels letter = 670, smallLetter = 620;
+constexpr Pixels letter = 750, smallLetter = 620;
 
 /// The colours of pages are those of Svg.cpp.
 std::string colors(uint32_t page, uint32_t ink, uint32_t muted, uint32_t grid, uint32_t track,
