@@ -31,6 +31,9 @@ struct Step {
   std::vector<Prerequisite> prerequisites;
 };
 
+/// Time that an overlap or a single op computes; 0 for what is no compute op.
+int64_t computeTime(const Program &program, const CostModel &costs, OpId first, OpId end);
+
 enum class Transfers { Given, Free };
 /// Steps device by device, in program order.
 struct Run {
