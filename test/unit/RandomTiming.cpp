@@ -165,14 +165,18 @@ private:
   }
 
   // Links.
+  Sharing anySharing() {
+    return choice.sharesLanes && random.chance(80) ? random.chance(50) ? Sharing::Fifo : Sharing::Fair
+                                                   : Sharing::No;
+  }
   void chooseLinks() {
-    const uint32_t kinds = random.below(4); // 0: no links are declared
+    const uint32_t kinds = random.chance(15) ? 0 : 1 + random.below(3); // 0: no links are declared
     for (uint32_t k = 0; k < kinds; ++k) {
       LinkKind kind;
       kind.name = fmt::format("link {}", k);
-      kind.sharing = choice.sharesLanes ? static_cast<Sharing>(random.below(3)) : Sharing::No;
+      kind.sharing = anySharing();
       costs.links.push_back(kind);
-      laneOf.push_back(random.below(5));
+      laneOf.push_back(random.below(6));
       longest.push_back(largest());
     }
     const uint32_t node = 1 + random.below(3), split = random.below(3);
@@ -183,7 +187,7 @@ private:
           k = 2;
         k = std::min(k, kinds - 1);
         routeOf[{a, b}] = static_cast<uint32_t>(costs.routes.size());
-        costs.routes.push_back(routeOver(k, std::array{10 * a + b, a, b, a / 2, 0u}[laneOf[k]]));
+        costs.routes.push_back(routeOver(k, std::array{10 * a + b, a, b, a / 2, 0u, 0u}[laneOf[k]]));
       }
     if (kinds > 0 || random.chance(50))
       chooseHost();
@@ -201,7 +205,7 @@ private:
     const auto k = static_cast<uint32_t>(costs.links.size());
     LinkKind kind;
     kind.name = "host";
-    kind.sharing = choice.sharesLanes ? static_cast<Sharing>(random.below(3)) : Sharing::No;
+    kind.sharing = anySharing();
     costs.links.push_back(kind);
     for (uint32_t way = 0; way < 2 * schedule.devices; ++way)
       costs.hostRoutes.push_back(routeOver(k, way));

@@ -164,8 +164,10 @@ void Graph::addStatement(size_t i) {
     if (!op(r).isStarted())
       need(statement.ends, requests[r].done);
   clock.events[statement.ends].own = ownTime(statement);
+  // What is started is then under way later, too.
   if (delay.op >= statement.first && delay.op < statement.end)
-    clock.events[statement.ends].own += delay.by;
+    clock.events[program.ops[statement.first].isStarted() ? statement.begins : statement.ends].own +=
+        delay.by;
 }
 
 /// All devices of its group must have it ready.

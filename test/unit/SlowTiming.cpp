@@ -151,6 +151,25 @@ Figures Timing::figures() const {
   return figures;
 }
 
+Run Timing::asRun() const {
+  Run run;
+  run.stepOf = graph->statementOf;
+  for (const Statement &statement : graph->statements) {
+    Step step;
+    step.device = statement.device;
+    step.first = statement.first;
+    step.endOp = statement.end;
+    step.start = times.start[statement.first];
+    step.finish = times.end[statement.first];
+    step.duration = step.finish - step.start;
+    step.done = true;
+    run.steps.push_back(step);
+  }
+  for (const Message &message : times.messages)
+    run.underWaySince[{message.from, message.to}] = message.begin;
+  return run;
+}
+
 std::vector<std::pair<int64_t, int64_t>> Timing::stallRanges() const {
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (uint32_t device = 0; device < program.devices; ++device) {

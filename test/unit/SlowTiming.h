@@ -48,6 +48,8 @@ public:
 
   /// The figures of a complete run that are times, and ratios of them.
   Figures figures() const;
+  /// The same of inferred communication, for measureLive.
+  Run asRun() const;
   /// Per device: the least and the most that stallTransfer could be, were ties broken in any other way.
   std::vector<std::pair<int64_t, int64_t>> stallRanges() const;
 
