@@ -3,6 +3,8 @@
 #include "Timeline/EventGraph.h"
 #include "Timeline/Flights.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace sluice {
@@ -127,13 +129,35 @@ private:
   template <typename Visit> void needsOfRequest(RequestId r, Visit &visit) const {
     Sink<Visit> sink{*this, visit, graph.flight(r)};
     graph.eachPrerequisite(r, sink);
+    // What a start posts is not ready before it: a later start is a later message.
+    const Requests &all = graph.requests;
+    auto postedBy = [&](RequestId each) {
+      if (all.isStarted(each))
+        visit(firstOf(all.op[each]), graph.flight(r));
+    };
+    auto postedWith = [&](RequestId each) {
+      if (!timelineRules(costs).atomicGroups)
+        return postedBy(each);
+      for (RequestId member = all.statement[each], end = all.endOfStatement(member); member < end; ++member)
+        postedBy(member);
+    };
+    if (all.isCall(r)) {
+      llvm::for_each(all.callsOf(all.direction[r]), postedBy);
+      return;
+    }
+    postedWith(r);
+    if (timelineRules(costs).isRendezvous())
+      postedWith(all.partner(r));
   }
 
   template <typename Visit> void needsOfFlight(uint32_t number, Visit &visit) const {
     const Flights::Flight &flight = (*flights)[number];
-    for (const Flights::Member &member : flights->membersOf(number))
+    for (const Flights::Member &member : flights->membersOf(number)) {
+      if (program.ops[member.op].isStarted())
+        visit(member.op, flight.time());
       if (const OpId before = graph.opBefore(member.op); before != noOp)
         visit(firstOf(before), flight.time());
+    }
     if (flight.before != Flights::none)
       visit(eventOfFlight(flight.before), flight.time());
   }

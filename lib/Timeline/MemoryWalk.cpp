@@ -1,6 +1,7 @@
 #include "Timeline/MemoryWalk.h"
 
 #include "Events/Messages.h"
+#include "Timeline/SimulateEvents.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -209,7 +210,15 @@ int64_t MemoryWalk::underWaySince(OpId producer, uint32_t consumerStage) const {
     if (found != receivedFrom.end())
       return found->second;
   }
-  return timeline.end[producer];
+  if (timeline.arrived.empty())
+    return timeline.end[producer];
+  // On a lane that serves in order it may stand in line first.
+  const Route *shared =
+      sharedRouteOf(program, costs, {op.stage, consumerStage, op.microbatch, op.makesGradient()});
+  if (!shared || costs.links[shared->link].sharing != Sharing::Fifo)
+    return timeline.end[producer];
+  return arrivalOf(program, costs, timeline, producer, consumerStage) -
+         transferOf(program, costs, op, consumerStage);
 }
 
 void MemoryWalk::collectAllArrivals(uint32_t device) {

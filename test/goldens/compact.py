@@ -122,6 +122,7 @@ def add_json(writer, name, data):
         if "makespan" in figures:
             names = ("makespan", "idle_fraction", "overhead_ratio", "span_bubble_rate")
             lines.append("figures " + " ".join(repr(figures[n]) for n in names))
+            lines.append("idle " + fold([repr(i).removesuffix(".0") for i in figures["idle_per_device"]]))
     peaks = data["peak_mem_units_Ma_over_P"]
     for key, word in (("free_at_W", "peak_at_w"), ("free_at_B", "peak_at_b")):
         if peaks and peaks.get(key):

@@ -3,7 +3,7 @@
 #include "Passes/LowerCommunication.h"
 #include "Passes/PostCells.h"
 #include "RandomExplicit.h"
-#include "SlowEvents.h"
+#include "SlowTiming.h"
 #include "Timeline/BindingTree.h"
 #include "Timeline/Figures.h"
 #include "Timeline/Slack.h"

@@ -123,6 +123,9 @@ void readFile(const std::filesystem::path &path, std::vector<Order> &orders) {
     } else if (key == "figures") {
       Figures &figures = order.figures.emplace();
       words >> figures.makespan >> figures.idleFraction >> figures.overheadRatio >> figures.spanBubbleRate;
+    } else if (key == "idle") {
+      for (const std::string &word : unfold(words))
+        order.figures->idle.push_back(std::stod(word));
     } else if (key == "peak_at_w" || key == "peak_at_b") {
       for (double peak = 0; words >> peak;)
         (key == "peak_at_w" ? order.peakAtWeight : order.peakAtInput).push_back(peak);
@@ -198,16 +201,25 @@ CostModel costsOf(const Order &order, const Program &program, int64_t &perCost) 
   CostModel costs =
       CostModel::ofTicks(program.stages, units(given.forward), units(given.input), units(given.weight));
   costs.activationTransfer = costs.gradientTransfer = {};
+  costs.links = {{"link", Sharing::No, {}}};
+  costs.routes = {{0, noLane, units(given.latency)}};
   std::vector<int64_t> outputs(program.stages), gradients(program.stages);
+  std::vector<uint32_t> ways(program.stages, noRoute), back(program.stages, noRoute);
   for (uint32_t m = 0; m < program.microbatches; ++m) {
-    for (uint32_t s = 0; s + 1 < program.stages; ++s)
-      outputs[s] = gradients[s + 1] =
-          program.deviceOf(s, m) == program.deviceOf(s + 1, m) ? 0 : units(given.latency);
+    for (uint32_t s = 0; s + 1 < program.stages; ++s) {
+      const bool isHere = program.deviceOf(s, m) == program.deviceOf(s + 1, m);
+      outputs[s] = gradients[s + 1] = isHere ? 0 : units(given.latency);
+      ways[s] = back[s + 1] = isHere ? noRoute : 0;
+    }
     costs.activationTransfer.addMicrobatch(outputs);
     costs.gradientTransfer.addMicrobatch(gradients);
+    costs.activationRoute.addMicrobatch(ways);
+    costs.gradientRoute.addMicrobatch(back);
   }
   costs.activationTransfer.finish();
   costs.gradientTransfer.finish();
+  costs.activationRoute.finish();
+  costs.gradientRoute.finish();
   if (given.overlap)
     for (uint32_t s = 0; s < program.stages; ++s)
       for (uint32_t t = 0; t < program.stages; ++t)

@@ -23,6 +23,7 @@ struct Figures {
   double makespan = 0, idleFraction = 0;
   double overheadRatio = 0; ///< Over the *largest* busy time of a device, ours is over the mean.
   double spanBubbleRate = 0;
+  std::vector<double> idle; ///< Per device.
 };
 
 struct Order {
@@ -48,7 +49,8 @@ std::vector<Order> readOrders(const std::string &folder);
 /// The IR of its compute ops: a stage lies where it has ops, for a microbatch where that one has them.
 Program programOf(const Order &order);
 
-/// Its costs as whole numbers; `perCost` of them make one unit of the order's own. Only where it has costs.
+/// Its costs as whole numbers; `perCost` of them make one unit of the order's own. The latency is that of one
+/// link between all devices. Only where it has costs.
 CostModel costsOf(const Order &order, const Program &program, int64_t &perCost);
 
 /// `0F3`, `(0F7;7B3)OVERLAP_F_B`: the order as a `table` of the language.

@@ -40,6 +40,18 @@ void comparePeaks(const sluice::Figures &figures, const Program &program, const 
     expectNear(figures.value(name, d)->toDouble() * program.devices / program.stages, theirs[d]);
 }
 
+/// A lane that all messages share delays none of them where they are latency alone.
+void compareShared(const Program &program, const ProgramIndex &index, CostModel costs, Sharing sharing,
+                   const Timeline &expected) {
+  costs.links[0].sharing = sharing;
+  costs.routes[0].lane = 0;
+  costs.laneCount = 1;
+  Diagnostics diagnostics;
+  const std::optional<Timeline> timeline = simulate(program, index, costs, diagnostics);
+  ASSERT_TRUE(timeline.has_value());
+  EXPECT_EQ(timeline->end, expected.end);
+}
+
 void compare(const Order &order) {
   Program program = programOf(order);
   ProgramIndex index(program);
@@ -55,6 +67,11 @@ void compare(const Order &order) {
   expectNear(figures->idleFraction->toDouble(), order.figures->idleFraction);
   expectNear(figures->spanBubbleRate->toDouble(), order.figures->spanBubbleRate);
   compareOverhead(*figures, order.figures->overheadRatio);
+  ASSERT_EQ(order.figures->idle.size(), program.devices);
+  for (uint32_t d = 0; d < program.devices; ++d)
+    expectNear(static_cast<double>(figures->times[d].idle) / static_cast<double>(perCost),
+               order.figures->idle[d]);
+  compareShared(program, index, costs, order.stages() % 2 ? Sharing::Fair : Sharing::Fifo, *timeline);
   comparePeaks(*figures, program, "peak_activation", order.peakAtWeight);
   comparePeaks(*figures, program, "peak_saved", order.peakAtInput);
 }

@@ -91,9 +91,15 @@ private:
 } // namespace
 
 RandomExplicit randomExplicit(uint64_t seed, Writing writing) {
+  RandomSchedule schedule = randomSchedule(seed);
+  Program inferred = schedule.build();
+  return randomExplicit(std::move(schedule), std::move(inferred), seed, writing);
+}
+
+RandomExplicit randomExplicit(RandomSchedule schedule, Program inferred, uint64_t seed, Writing writing) {
   RandomExplicit result;
-  result.schedule = randomSchedule(seed);
-  result.inferred = result.schedule.build();
+  result.schedule = std::move(schedule);
+  result.inferred = std::move(inferred);
   Random random(seed + 77);
   constexpr CommunicationPlacement placements[] = {
       CommunicationPlacement::Early, CommunicationPlacement::JustInTime, CommunicationPlacement::Deferred};

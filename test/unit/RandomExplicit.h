@@ -15,6 +15,8 @@ struct RandomExplicit {
 };
 enum class Writing { Plain, WithStarts, WithGroups, WithBoth };
 RandomExplicit randomExplicit(uint64_t seed, Writing writing);
+/// The same of a given schedule, `inferred` being its program.
+RandomExplicit randomExplicit(RandomSchedule schedule, Program inferred, uint64_t seed, Writing writing);
 /// Any model, key, service, progress, connection and groups.
 ChannelRules randomRules(Random &random);
 std::string str(const ChannelRules &rules);

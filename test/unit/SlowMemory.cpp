@@ -127,9 +127,12 @@ void Live::receive(const Op &op, size_t step) {
                               : other.kind == OpKind::Backward || other.kind == OpKind::BackwardInput;
     // Activation and gradient of an edge have the size of the boundary they cross.
     uint32_t edge = isForward ? from : op.stage;
-    if (produces && other.stage == from && other.microbatch == op.microbatch)
-      received.push_back({costs.boundary.at(edge, op.microbatch), run.steps[run.stepOf[id]].finish, step,
-                          !isForward || op.has(KeepNothing)});
+    if (!produces || other.stage != from || other.microbatch != op.microbatch)
+      continue;
+    auto later = run.underWaySince.find({id, static_cast<OpId>(&op - program.ops.data())});
+    const int64_t since = later == run.underWaySince.end() ? run.steps[run.stepOf[id]].finish : later->second;
+    received.push_back(
+        {costs.boundary.at(edge, op.microbatch), since, step, !isForward || op.has(KeepNothing)});
   }
 }
 

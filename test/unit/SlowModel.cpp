@@ -23,10 +23,10 @@ static int64_t duration(const CostModel &costs, const Op &op) {
 }
 
 /// A fused forward and backward may have a cost of its own; any other overlap takes the sum.
-static int64_t duration(const Program &program, const CostModel &costs, const Step &step) {
+int64_t computeTime(const Program &program, const CostModel &costs, OpId first, OpId end) {
   int64_t sum = 0;
   const Op *forward = nullptr, *backward = nullptr;
-  for (OpId id = step.first; id < step.endOp; ++id) {
+  for (OpId id = first; id < end; ++id) {
     const Op &op = program.ops[id];
     sum += duration(costs, op);
     if (op.kind == OpKind::Forward)
@@ -34,7 +34,7 @@ static int64_t duration(const Program &program, const CostModel &costs, const St
     if (op.kind == OpKind::Backward)
       backward = &op;
   }
-  if (step.endOp - step.first == 2 && forward && backward)
+  if (end - first == 2 && forward && backward)
     if (auto fused = costs.overlapped.find({forward->stage, backward->stage});
         fused != costs.overlapped.end())
       return fused->second;
@@ -110,7 +110,7 @@ static void addSteps(const Program &program, const CostModel &costs, Run &run, P
       while (id < program.deviceBegin[device + 1] && program.ops[id].has(OverlapFollower))
         ++id;
       step.endOp = id;
-      step.duration = duration(program, costs, step);
+      step.duration = computeTime(program, costs, step.first, step.endOp);
       for (OpId op = step.first; op < step.endOp; ++op) {
         run.stepOf.push_back(run.steps.size());
         places[{program.ops[op].kind, program.ops[op].stage, program.ops[op].microbatch}].push_back(op);

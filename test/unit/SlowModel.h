@@ -31,12 +31,17 @@ struct Step {
   std::vector<Prerequisite> prerequisites;
 };
 
+/// Time that an overlap or a single op computes; 0 for what is no compute op.
+int64_t computeTime(const Program &program, const CostModel &costs, OpId first, OpId end);
+
 enum class Transfers { Given, Free };
 /// Steps device by device, in program order.
 struct Run {
   bool complete = true; ///< Every device reached the end of its program.
   std::vector<Step> steps;
   std::vector<size_t> stepOf; ///< Per op.
+  /// By producer and consumer, where a message is under way later than its producer's end.
+  std::map<std::pair<OpId, OpId>, int64_t> underWaySince;
   int64_t makespan() const;
 };
 Run run(const Program &program, const CostModel &costs, Transfers transfers = Transfers::Given);
