@@ -26,18 +26,18 @@ cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; } }
 )";
 /// Nothing repeats: neither the timeline nor its figures can take one block for others.
 constexpr const char *unevenCosts = R"(
-model uneven { stages = P; forward(s, m) = (10 + (m * m + s) mod 7) * 1 ms; backward(s) = 20 ms;
+model uneven { stages = P; forward(s, m) = (10 + mod(m * m + s, 7)) * 1 ms; backward(s) = 20 ms;
                activation = 512 MiB; boundary = 32 MiB; }
 cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; } }
 )";
 /// One network card for eight devices.
 constexpr const char *fifoLanes = R"(
 model even { stages = P; forward(s) = 10 ms; backward(s) = 20 ms; activation = 512 MiB; boundary = 32 MiB; }
-cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; shared = fifo; lane = a div 8; } }
+cluster node { devices = P; link (a, b) { latency = 5 us; bandwidth = 50 GB/s; shared = fifo; lane = div(a, 8); } }
 )";
 constexpr const char *fairLanes = R"(
 model even { stages = P; forward(s) = 10 ms; backward(s) = 20 ms; activation = 512 MiB; boundary = 32 MiB; }
-cluster node { devices = P; link { latency = 5 us; bandwidth = 50 GB/s; shared = fair; lane = a div 8; } }
+cluster node { devices = P; link (a, b) { latency = 5 us; bandwidth = 50 GB/s; shared = fair; lane = div(a, 8); } }
 )";
 constexpr const char *schedule = R"(
 schedule one_f_one_b {
@@ -57,7 +57,10 @@ schedule one_f_one_b {
 struct Fixture {
   explicit Fixture(int64_t microbatches, const std::string &settings = evenCosts) {
     Span text = *sources.addFile("bench.sluice", head + settings + schedule);
-    file = analyze(*parse(sources, text, diagnostics), sources, loader, diagnostics);
+    auto parsed = parse(sources, text, diagnostics);
+    if (!parsed)
+      std::abort(); // the bench's own text
+    file = analyze(*parsed, sources, loader, diagnostics);
     evaluator = std::make_unique<Evaluator>(*file, diagnostics);
     for (const CheckedParam &param : file->params)
       evaluator->set(param.slot, param.name == "M" ? microbatches : 64);
@@ -66,6 +69,8 @@ struct Fixture {
   void elaborateAll() {
     program = elaborate(file->schedules[0], *evaluator, sources, {});
     costs = evaluateCosts(*program, file->schedules[0], *evaluator);
+    if (!diagnostics.findings().empty())
+      std::abort(); // the bench's own text
     index = std::make_unique<ProgramIndex>(*program);
   }
 
