@@ -15,8 +15,10 @@ namespace sluice::tool {
 
 /// 1: more is worse; -1: less is worse; 0: neither, as of the time that the ops themselves take.
 static int badDirection(llvm::StringRef figure) {
-  static constexpr llvm::StringRef good[] = {"utilization", "throughput"};
-  static constexpr llvm::StringRef neutral[] = {"ideal", "busy", "useful", "fill", "drain"};
+  static constexpr llvm::StringRef good[] = {"utilization", "throughput", "steady_throughput"};
+  // Periods of different numbers of microbatches say nothing beside each other.
+  static constexpr llvm::StringRef neutral[] = {
+      "ideal", "busy", "useful", "fill", "drain", "steady_period", "steady_microbatches"};
   return llvm::is_contained(good, figure) ? -1 : llvm::is_contained(neutral, figure) ? 0 : 1;
 }
 
@@ -147,7 +149,7 @@ static std::string valueText(const FigureChange &change, const std::optional<Rat
 
 static std::string changeText(const FigureChange &change) {
   if (!change.isComparable)
-    return "other units";
+    return change.before && change.after ? "other units" : "only one has it";
   if (!change.relative)
     return change.isSame() ? "" : "from 0";
   return fmt::format("{:+.2f} %", 100 * change.relative->toDouble());
