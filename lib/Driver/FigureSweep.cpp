@@ -24,18 +24,6 @@ struct Measured {
   bool hasMemoryLimit = false;
 };
 
-/// Whether every device has the memory that its peak takes; how much stays free on the fullest.
-void measureFit(const Instance &instance, SweepRow &row) {
-  const CostModel &costs = instance.costs;
-  if (costs.memoryLimit.empty() || !instance.figures->missingSetting("peak_memory").empty())
-    return;
-  int64_t least = INT64_MAX;
-  for (auto [limit, memory] : llvm::zip(costs.memoryLimit, instance.figures->memory.devices))
-    least = std::min(least, limit - memory.peakBytes);
-  row.fits = least >= 0;
-  row.headroom = least;
-}
-
 void measureSamples(const CostModel &costs, const Program &program, SweepRow &row) {
   row.batch = costs.batch.value_or(0);
   if (costs.samples.empty())
@@ -64,7 +52,8 @@ Measured measure(const Instance &instance, llvm::ArrayRef<SweepColumn> columns) 
       result.lacks[column.figure] = lacking.str();
   }
   measureSamples(costs, instance.program, row);
-  measureFit(instance, row);
+  row.fits = figures.fits();
+  row.headroom = figures.value("headroom").value_or(Rational()).num;
   row.time = timePerSample(instance.timed(), costs, figures);
   result.compute = computePerMicrobatch(instance.program, costs);
   return result;
