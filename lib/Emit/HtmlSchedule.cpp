@@ -147,7 +147,7 @@ void HtmlSchedule::writeOps(llvm::json::OStream &json) const {
     kinds.push_back(static_cast<int64_t>(op.kind));
     forms.push_back((op.has(OverlapFollower) ? 1 : 0) + (op.isStarted() ? 2 : 0) + (op.isWait() ? 4 : 0));
     stages.push_back(op.stage);
-    microbatches.push_back(op.microbatch == noMicrobatch ? -1 : op.microbatch);
+    microbatches.push_back(op.microbatch == noMicrobatch ? -1 : static_cast<int64_t>(op.microbatch));
     if (op.hasFactor() || op.namesPeer() || op.kind >= OpKind::ReduceTied)
       named.push_back(i);
   }
@@ -266,7 +266,7 @@ void HtmlSchedule::writeTransfers(llvm::json::OStream &json) const {
     queued.push_back(transfer.begin - transfer.ready);
     durations.push_back(transfer.end - transfer.begin);
     gradients.push_back(transfer.isGradient);
-    links.push_back(transfer.link == noLink ? -1 : transfer.link);
+    links.push_back(transfer.link == noLink ? -1 : static_cast<int64_t>(transfer.link));
     bytes.push_back(transfer.bytes);
   });
   json.attributeArray("links", [&] {

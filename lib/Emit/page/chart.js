@@ -1,5 +1,5 @@
-// The picture of one schedule: axis, a row a device, and, on demand, memory and messages. Drawn anew whenever
-// the time shown changes; what follows the pointer lies on a second canvas (marks.js).
+// The picture of one schedule: an axis that stays in sight, a row a device, and, on demand, memory and messages.
+// Drawn anew whenever the time shown changes; what follows the pointer lies on a canvas over it (marks.js).
 const AXIS = 30, GAP = 4, BIN = 2, LANE = 13;
 const FONT = 'system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif';
 
@@ -13,10 +13,10 @@ function mixed(color, other, share) {
 class Chart {
   constructor(place, schedule, view, page) {
     Object.assign(this, { place, schedule, view, page });
-    this.canvas = document.createElement("canvas");
-    this.over = document.createElement("canvas");
-    this.canvas.className = "base";
-    this.over.className = "over";
+    for (const part of ["axis", "base", "over"]) {
+      this[part] = document.createElement("canvas");
+      this[part].className = part;
+    }
     const { name, parameters, shown } = schedule;
     this.over.tabIndex = 0;
     this.over.setAttribute("role", "application");
@@ -24,7 +24,10 @@ class Chart {
     this.over.setAttribute("aria-label", `Timeline of ${name}${parameters && ` at ${parameters}`}, ${shown.length} devices, ` +
       `${timeText(schedule, schedule.makespan)}. Arrow keys move, plus and minus zoom, Shift with arrows goes from op ` +
       "to op; all figures stand in tables below.");
-    place.append(this.canvas, this.over);
+    const plot = document.createElement("div");
+    plot.className = "plot";
+    plot.append(this.base, this.over);
+    place.append(this.axis, plot);
     this.layOut();
   }
 
@@ -46,11 +49,11 @@ class Chart {
     this.left = this.narrow ? 58 : 104;
     this.width = this.full - this.left - 10;
     const room = (window.innerHeight - 260) / Math.max(count, 1) - GAP;
-    this.rowHeight = page.printing ? Math.max(7, Math.min(24, 560 / count - GAP))
+    this.rowHeight = page.printing ? Math.max(4, Math.min(24, 470 / count - 2))
       : Math.round(Math.max(9, Math.min(count <= 8 ? 30 : 24, room)));
     this.memoryHeight = page.shows.memory ? Math.max(12, Math.min(26, this.rowHeight)) : 0;
     const gap = this.rowHeight < 14 && !this.memoryHeight ? 2 : GAP;
-    let y = AXIS;
+    let y = 2;
     this.rows = schedule.shown.map((d) => {
       const row = { d, y, memoryY: y + this.rowHeight + 1 };
       y += this.rowHeight + (this.memoryHeight ? this.memoryHeight + 1 : 0) + gap;
@@ -68,10 +71,10 @@ class Chart {
     }
     this.height = y + 4;
     const ratio = page.printing ? 3 : window.devicePixelRatio || 1;
-    for (const canvas of [this.canvas, this.over]) {
+    for (const [canvas, height] of [[this.axis, AXIS], [this.base, this.height], [this.over, this.height]]) {
       canvas.width = Math.round(this.full * ratio);
-      canvas.height = Math.round(this.height * ratio);
-      canvas.style.height = page.printing ? "auto" : `${this.height}px`;
+      canvas.height = Math.round(height * ratio);
+      canvas.style.height = page.printing ? "auto" : `${height}px`;
     }
     this.ratio = ratio;
     this.draw();
@@ -80,15 +83,16 @@ class Chart {
   contextOf(canvas) {
     const pen = canvas.getContext("2d");
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    pen.clearRect(0, 0, this.full, this.height);
+    pen.clearRect(0, 0, this.full, canvas.height);
     return pen;
   }
 
   draw() {
-    const pen = this.contextOf(this.canvas);
+    const pen = this.contextOf(this.base);
     this.pen = pen;
     this.colors = this.page.colors;
     this.drawTracks();
+    this.drawGrid();
     this.drawAxis();
     this.drawLabels();
     pen.save();
@@ -128,25 +132,39 @@ class Chart {
     pen.globalAlpha = 1;
   }
 
+  marks() {
+    return this.view.marks(this.width, this.narrow ? 64 : 84);
+  }
+  drawGrid() {
+    const { pen } = this;
+    pen.fillStyle = this.colors.grid;
+    for (const { time } of this.marks().marks)
+      pen.fillRect(Math.round(this.x(time)), 0, 1, this.height);
+  }
   drawAxis() {
-    const { pen } = this, { name, marks } = this.view.marks(this.width, this.narrow ? 64 : 84);
+    const pen = this.contextOf(this.axis), { name, marks } = this.marks();
     pen.font = `11px ${FONT}`;
     pen.textBaseline = "alphabetic";
     pen.fillStyle = this.colors.muted;
     pen.textAlign = "left";
     pen.fillText(this.narrow ? name : `time, ${name}`, 0, 14);
-    pen.strokeStyle = this.colors.grid;
-    pen.lineWidth = 1;
-    pen.beginPath();
     pen.textAlign = "center";
     for (const { time, text } of marks) {
-      const x = Math.round(this.x(time)) + 0.5;
-      pen.moveTo(x, AXIS - 10);
-      pen.lineTo(x, this.height - 4);
+      const x = this.x(time);
+      pen.fillStyle = this.colors.grid;
+      pen.fillRect(Math.round(x), AXIS - 10, 1, 10);
+      pen.fillStyle = this.colors.muted;
       const half = pen.measureText(text).width / 2; // kept within the canvas
       pen.fillText(text, Math.min(Math.max(x, this.left + half - 6), this.full - half), 14);
     }
-    pen.stroke();
+    if (this.view.isWhole)
+      return;
+    // Which part of the whole is shown.
+    const { least, most, from, span } = this.view, all = most - least;
+    pen.fillStyle = this.colors.track;
+    pen.fillRect(this.left, AXIS - 9, this.width, 4);
+    pen.fillStyle = this.colors.muted;
+    pen.fillRect(this.left + ((from - least) / all) * this.width, AXIS - 9, Math.max((span / all) * this.width, 3), 4);
   }
 
   drawLabels() {

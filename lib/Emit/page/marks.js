@@ -75,7 +75,7 @@ function drawMarks(chart) {
     pen.lineWidth = 1;
     pen.setLineDash([2, 3]);
     pen.beginPath();
-    pen.moveTo(x, AXIS - 8);
+    pen.moveTo(x, 0);
     pen.lineTo(x, chart.height);
     pen.stroke();
     pen.setLineDash([]);
@@ -103,18 +103,23 @@ function drawMarks(chart) {
     outline(pen, box, chart.colors.ink, 2.5);
   }
   pen.restore();
-  if (pointed) { // its time, on the axis
-    const text = timeText(schedule, rounded(chart, pointed.time)), half = 4 + text.length * 3.2;
-    const x = Math.min(Math.max(chart.xOf(pointed.time), chart.left + half), chart.left + chart.width - half);
-    pen.font = `11px ${FONT}`;
-    pen.fillStyle = chart.colors.ink;
-    pen.fillRect(x - half, 2, 2 * half, 16);
-    pen.fillStyle = chart.colors.page;
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    pen.fillText(text, x, 10.5);
-  }
+  chart.drawAxis();
+  if (pointed)
+    drawTime(chart, pointed.time);
   chart.place.dataset.arrows = arrows;
+}
+
+/// The time under the pointer, on the axis.
+function drawTime(chart, time) {
+  const pen = chart.axis.getContext("2d"), text = timeText(chart.schedule, rounded(chart, time)), half = 5 + text.length * 3.2;
+  const x = Math.min(Math.max(chart.xOf(time), chart.left + half), chart.left + chart.width - half);
+  pen.font = `11px ${FONT}`;
+  pen.fillStyle = chart.colors.ink;
+  pen.fillRect(x - half, 2, 2 * half, 16);
+  pen.fillStyle = chart.colors.page;
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.fillText(text, x, 10.5);
 }
 
 /// A time under the pointer as exactly as a pixel tells.

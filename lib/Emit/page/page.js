@@ -39,6 +39,7 @@ function refresh(kind) {
   });
 }
 function redraw() {
+  document.documentElement.style.setProperty("--header", `${headerHeight()}px`);
   for (const chart of page.charts) {
     if (stale.layout)
       chart.layOut();
@@ -47,6 +48,7 @@ function redraw() {
     drawMarks(chart);
   }
   stale.pictures = stale.layout = false;
+  $("shares").hidden = !page.charts.some((chart) => chart.merged);
 }
 
 // Charts and their views: one view for all, if all count ticks or none does.
@@ -68,8 +70,8 @@ function start() {
     const chart = new Chart(place, schedule, shared ?? viewOf([schedule]), page);
     page.charts.push(chart);
     listen(chart);
-    drawMarks(chart);
   });
+  refresh("marks");
   if (!schedules.some((schedule) => schedule.hasTransfers)) {
     $("transfers").disabled = true;
     $("transfers").title = "no transfer takes time in this model";
@@ -193,8 +195,8 @@ function listen(chart) {
     if (event.type === "pointerup" && moved < 4) {
       const thing = thingAt(chart, ...at(event));
       choose(thing?.op >= 0 ? { chart, op: thing.op } : null);
-      if (event.pointerType === "touch")
-        pointAt(chart, ...at(event), event.clientX, event.clientY);
+      if (page.chosen && event.pointerType === "touch")
+        bringIntoSight(page.chosen);
     }
   };
   canvas.addEventListener("pointerup", release);
@@ -237,6 +239,23 @@ function goTo(chosen) {
   if (from < view.from || to > view.to)
     view.show((from + to - view.span) / 2, (from + to + view.span) / 2);
   choose(chosen);
+  bringIntoSight(chosen);
+}
+/// Scrolls until the row of an op is neither above the window, nor below it or behind the panel.
+function bringIntoSight({ chart, op }) {
+  const row = chart.rowOf.get(chart.schedule.device[op]);
+  if (!row)
+    return;
+  const y = chart.over.getBoundingClientRect().top + row.y, panel = $("panel").getBoundingClientRect();
+  const top = headerHeight() + AXIS, isBelow = getComputedStyle($("panel")).position === "fixed" && panel.height > 0;
+  const bottom = isBelow ? panel.top : window.innerHeight;
+  if (y < top || y + chart.rowHeight > bottom)
+    window.scrollBy(0, y - Math.max(top + 8, (top + bottom) / 2 - 60));
+}
+/// Of the window, what the header hides.
+function headerHeight() {
+  const header = document.querySelector("header");
+  return getComputedStyle(header).position === "sticky" ? header.offsetHeight : 0;
 }
 function zoomTo({ chart, op }) {
   const { schedule, view } = chart, length = Math.max(schedule.end[op] - schedule.start[op], 1) * schedule.perUnit;
@@ -307,7 +326,7 @@ function search(text) {
   const { chart, op } = next, box = boxOf(chart, op);
   if (box && box.width < 6)
     zoomTo(next);
-  chart.place.scrollIntoView({ block: "nearest" });
+  bringIntoSight(next);
 }
 
 // Controls.
@@ -390,6 +409,7 @@ window.timeline = {
       }
     return null;
   },
+  draw: () => page.charts.forEach((chart) => chart.draw()),
   state: () => ({
     views: page.views.map(({ from, to, isWhole }) => ({ from, to, isWhole })),
     chosen: page.chosen && page.chosen.chart.schedule.nameOf(page.chosen.op),

@@ -2,6 +2,7 @@
 const $ = (id) => document.getElementById(id);
 const queues = JSON.parse($("data").textContent), names = ["backlog", "arrival", "service", "step"];
 const zero = new Fraction(0n);
+const TALLEST = 180; // pixels
 const mostBars = 200; // the oldest go; the chart says so
 let steps = []; // {time, backlog}
 
@@ -68,7 +69,7 @@ function show(values) {
       part.className = kind;
       part.textContent = text;
       if (kind === "bar")
-        part.style.height = `${(100 * backlog.number) / most}%`;
+        part.style.height = `${(TALLEST * backlog.number) / most}px`;
       item.append(part);
     }
     return item;

@@ -1,17 +1,17 @@
 // What the page says about an op, a gap, memory or a message: rows of a name and a value.
 const EDGE_WORDS = {
   activation: "activation", gradient: "gradient", saved: "saved activation", half: "input half", split: "split before",
-  contribution: "all members", order: "device busy",
+  contribution: "all members", order: "order",
 };
 
 /// Why an op starts when it does.
 function waitsFor(schedule, first) {
-  const cause = schedule.waitsBack[first] > 0 || schedule.waitsBack[first] < 0 ? first - schedule.waitsBack[first] : -1;
+  const cause = schedule.waitsBack[first] !== 0 ? first - schedule.waitsBack[first] : -1;
   if (cause < 0)
     return schedule.start[first] === 0 ? "nothing: starts at time 0" : "something outside the part shown";
   const kind = schedule.edges[schedule.waitsKind[first]], transfer = schedule.waitsTransfer[first];
   const where = schedule.device[cause] === schedule.device[first] ? "" : ` on device ${schedule.device[cause]}`;
-  const what = kind === "order" || kind === "program order" ? "" : ` (${EDGE_WORDS[kind] ?? kind})`;
+  const what = kind === "order" ? ", before it on the device" : ` (${EDGE_WORDS[kind] ?? kind})`;
   return `${schedule.nameOf(cause)}${where}${what}` +
     (transfer > 0 ? `, then ${timeText(schedule, transfer)} under way` : "");
 }
@@ -22,13 +22,15 @@ function opRows(schedule, op) {
     ["start", time(schedule.start[op])],
     ["end", time(schedule.end[op])],
     ["duration", time(schedule.end[op] - schedule.start[op])],
-    ["slack", schedule.slack ? `${time(schedule.slack[op])}${schedule.slack[op] === 0 ? " (critical)" : ""}`
+    ["slack", schedule.slack ? `${time(schedule.slack[op])}`
       : schedule.written ? "not given: communication is written" : "not given: links are shared"],
     ["device", String(schedule.device[op])],
     ["stage", String(schedule.stage[op])],
   ];
   if (schedule.microbatch[op] >= 0)
     rows.push(["microbatch", String(schedule.microbatch[op])]);
+  if (schedule.isCritical[op])
+    rows.push(["critical path", "on it"]);
   rows.push(["waits for", waitsFor(schedule, first)]);
   const held = schedule.memoryAt(schedule.device[op], schedule.start[op]);
   if (held !== null)
