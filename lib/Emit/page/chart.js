@@ -269,24 +269,32 @@ class Chart {
       }
     }
     this.merged = true;
-    const floor = new Float64Array(bins);
-    pen.globalAlpha = critical ? 0.28 : 1;
-    for (let look = 1; look < looks; ++look) {
-      pen.fillStyle = this.colors.ops[look * SHADES];
+    // Edges lie on pixels, so that bins of like shares are one rectangle.
+    const floor = new Float64Array(bins), ceiling = new Float64Array(bins), sum = new Float64Array(bins);
+    const onPixel = (share) => Math.round(Math.min(share, 1) * rowHeight * this.ratio) / this.ratio;
+    const stack = (look, color) => {
       for (let bin = 0; bin < bins; ++bin) {
-        const height = time[bin * looks + look] * rowHeight;
-        if (height <= 0)
-          continue;
-        floor[bin] += height;
-        pen.fillRect(this.left + bin * BIN, row.y + rowHeight - floor[bin], BIN, height);
+        sum[bin] += look < 0 ? critical[bin] : time[bin * looks + look];
+        ceiling[bin] = onPixel(sum[bin]);
       }
-    }
+      pen.fillStyle = color;
+      for (let bin = 0, next; bin < bins; bin = next) {
+        for (next = bin + 1; next < bins && ceiling[next] === ceiling[bin] && floor[next] === floor[bin];)
+          ++next;
+        if (ceiling[bin] > floor[bin])
+          pen.fillRect(this.left + bin * BIN, row.y + rowHeight - ceiling[bin], (next - bin) * BIN, ceiling[bin] - floor[bin]);
+      }
+      floor.set(ceiling);
+    };
+    pen.globalAlpha = critical ? 0.28 : 1;
+    for (let look = 1; look < looks; ++look)
+      stack(look, this.colors.ops[look * SHADES]);
     pen.globalAlpha = 1;
-    pen.fillStyle = this.colors.critical;
-    for (let bin = 0; critical && bin < bins; ++bin)
-      if (critical[bin] > 0)
-        pen.fillRect(this.left + bin * BIN, row.y + rowHeight * (1 - Math.min(critical[bin], 1)), BIN,
-          rowHeight * Math.min(critical[bin], 1));
+    if (critical) {
+      floor.fill(0);
+      sum.fill(0);
+      stack(-1, this.colors.critical);
+    }
   }
 
   drawMemory(row) {

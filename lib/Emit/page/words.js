@@ -22,8 +22,7 @@ function opRows(schedule, op) {
     ["start", time(schedule.start[op])],
     ["end", time(schedule.end[op])],
     ["duration", time(schedule.end[op] - schedule.start[op])],
-    ["slack", schedule.slack ? `${time(schedule.slack[op])}`
-      : schedule.written ? "not given: communication is written" : "not given: links are shared"],
+    ["slack", schedule.slack ? time(schedule.slack[op]) : "not given: transfers share links"],
     ["device", String(schedule.device[op])],
     ["stage", String(schedule.stage[op])],
   ];
