@@ -1,6 +1,8 @@
 """The page of `sluice simulate -o FILE.html` in a real browser: timeline_test.py PATH-OF-SLUICE [TEST...]."""
 
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -302,6 +304,23 @@ class TimelineTest(unittest.TestCase):
         self.click_op("backward(1, 2)")
         self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 360)
         self.assertEqual(self.described("#panel")[0], "backward(1, 2)")
+
+
+    def test_every_schedule_of_the_library(self):
+        listed = json.loads(subprocess.check_output([inputs.TOOL, "list", "--format", "json"]))
+        names = [schedule["name"] for schedule in listed["schedules"]]
+        self.assertGreater(len(names), 20)
+        for name in names:
+            with self.subTest(name):
+                start = subprocess.check_output([inputs.TOOL, "init", "--schedule", name], text=True)
+                self.show(inputs.page(self.folder, name, start))
+                self.browser.click("#critical")
+                self.browser.click("#memory")
+                self.browser.move(400, 330)
+                self.browser.click_at(400, 330)
+                said = self.browser.run("return document.body.innerText")
+                self.assertNotRegex(said, r"undefined|NaN|Infinity|\[object")
+                self.assertEqual(self.browser.complaints(), [])
 
 
 if __name__ == "__main__":

@@ -229,7 +229,6 @@ class Chart {
         labels.push(op, end, Math.max(from, this.left), Math.min(from + width, right));
     }
     pen.globalAlpha = 1;
-    pen.fillStyle = this.colors.onOps;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     for (let i = 0; i < labels.length; i += 4)
@@ -242,12 +241,18 @@ class Chart {
     pen.font = `${Math.min(12, each - 3)}px ${FONT}`;
     for (let op = first; op < end; ++op) {
       const number = schedule.microbatch[op] < 0 ? "" : String(schedule.microbatch[op]);
+      pen.fillStyle = this.inkOn(op);
       const name = schedule.nameOf(op), room = to - from - 4, y = row.y + (op - first + 0.5) * each + 0.5;
       if (room >= name.length * digit * 0.95 + 6)
         pen.fillText(name, (from + to) / 2, y);
       else if (number && room >= number.length * digit)
         pen.fillText(number, (from + to) / 2, y);
     }
+  }
+
+  /// What does not compute is dark.
+  inkOn(op) {
+    return this.page.isDark[(this.schedule.color[op] / SHADES) | 0] ? this.colors.onDark : this.colors.onOps;
   }
 
   /// Where ops are narrower than pixels: the share of time that each kind takes.
@@ -352,7 +357,7 @@ class Chart {
         pen.font = `${Math.min(10, height - 2)}px ${FONT}`;
         pen.textAlign = "center";
         pen.textBaseline = "middle";
-        pen.fillStyle = this.colors.onOps;
+        pen.fillStyle = this.page.isDark[look] ? this.colors.onDark : this.colors.onOps;
         pen.fillText(String(schedule.microbatch[schedule.transfers.from[item.transfer]]), (begin + end) / 2, y + height / 2 + 0.5);
       }
     }

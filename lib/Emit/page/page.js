@@ -13,12 +13,16 @@ const page = {
 };
 const { looks, lookOf, schedules: contents } = JSON.parse($("data").textContent);
 page.transferLook = looks.findIndex((look) => look.meaning === "transfer");
+page.isDark = looks.map((look) => {
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(look.shades[0].slice(at, at + 2), 16));
+  return 0.3 * r + 0.59 * g + 0.11 * b < 110;
+});
 const schedules = contents.map((content) => new Schedule(content, lookOf));
 
 function readColors() {
   const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(`--${name}`).trim();
   const isDark = color("scheme") === "dark", shades = looks.flatMap((look) => look.shades);
-  page.colors = { onOps: "#10151b", ops: isDark ? shades.map((shade) => mixed(shade, "#12161c", 12)) : shades };
+  page.colors = { onOps: "#10151b", onDark: "#ffffff", ops: isDark ? shades.map((shade) => mixed(shade, "#12161c", 12)) : shades };
   for (const name of ["page", "ink", "muted", "grid", "track", "critical", "inputs", "users", "memory"])
     page.colors[name] = color(name);
   for (const swatch of document.querySelectorAll("#legend [data-color]"))

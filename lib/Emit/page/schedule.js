@@ -202,7 +202,7 @@ class Schedule {
     for (let i = 0; i < this.beside.op.length; ++i) {
       const op = this.beside.op[i], begin = this.beside.begin[i], d = this.device[op];
       if (shown(d))
-        add(d * 65536 + 65535, `${d}, beside`, { op, ready: begin, begin, end: this.beside.end[i] });
+        add(2 ** 32 + d, `${d}, beside`, { op, ready: begin, begin, end: this.beside.end[i] });
     }
     this.foundLanes = [...found.values()].sort((a, b) => a.key - b.key);
     for (const lane of this.foundLanes) {
