@@ -31,7 +31,7 @@ schedule main = dualpipe(8, 20);
 
 def main(target):
     os.makedirs(target, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, browser.Browser(1180, 600) as window:
+    with tempfile.TemporaryDirectory() as folder, browser.Browser(1180, 690) as window:
 
         def middle(op):
             box = window.run("return timeline.place(arguments[0])", op)
@@ -41,7 +41,7 @@ def main(target):
         for button in ("#critical", "#memory", "#transfers"):
             window.click(button)
         window.click_at(*middle("backward(1, 2)"))
-        window.move(20, 590)
+        window.move(20, 680)
         window.screenshot(os.path.join(target, "page.png"))
         window.open(inputs.page(folder, "main", DUAL))
         window.click("#theme")

@@ -19,10 +19,12 @@ page.isDark = looks.map((look) => {
 });
 const schedules = contents.map((content) => new Schedule(content, lookOf));
 
+/// Light kinds glare on a dark page, dark ones vanish.
+const onDarkPage = (shade, i) => (page.isDark[(i / SHADES) | 0] ? mixed(shade, "#ffffff", 22) : mixed(shade, "#12161c", 12));
 function readColors() {
   const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(`--${name}`).trim();
   const isDark = color("scheme") === "dark", shades = looks.flatMap((look) => look.shades);
-  page.colors = { onOps: "#10151b", onDark: "#ffffff", ops: isDark ? shades.map((shade) => mixed(shade, "#12161c", 12)) : shades };
+  page.colors = { onOps: "#10151b", onDark: "#ffffff", ops: isDark ? shades.map(onDarkPage) : shades };
   for (const name of ["page", "ink", "muted", "grid", "track", "critical", "inputs", "users", "memory"])
     page.colors[name] = color(name);
   for (const swatch of document.querySelectorAll("#legend [data-color]"))
