@@ -297,6 +297,28 @@ class TimelineTest(unittest.TestCase):
         )
         self.assertLess(drawn / 20, 200, "milliseconds a picture")
 
+    def test_fingers(self):
+        self.show(self.four)
+        x, y, width, _ = self.place("forward(2, 3)")
+
+        def finger(name, from_x, to_x):
+            moves = [{"type": "pointerMove", "duration": 0, "x": round(from_x), "y": round(y)}, {"type": "pointerDown", "button": 0}]
+            moves += [{"type": "pointerMove", "duration": 60, "x": round(to_x), "y": round(y)}, {"type": "pointerUp", "button": 0}]
+            return {"type": "pointer", "id": name, "parameters": {"pointerType": "touch"}, "actions": moves}
+
+        self.browser.do("POST", "/actions", {"actions": [finger("a", x - 40, x - 120), finger("b", x + 40, x + 120)]})
+        self.browser.settle()
+        self.assertGreater(self.place("forward(2, 3)")[2], 1.8 * width, "two fingers zoom")
+        self.assertIsNone(self.state()["chosen"])
+        before = self.place("forward(2, 3)")[0]
+        self.browser.do("POST", "/actions", {"actions": [finger("a", x, x - 90)]})
+        self.browser.settle()
+        self.assertAlmostEqual(self.place("forward(2, 3)")[0], before - 90, delta=3)
+        at = self.place("forward(2, 3)")
+        self.browser.do("POST", "/actions", {"actions": [finger("a", at[0] + 8, at[0] + 8)]})
+        self.browser.settle()
+        self.assertEqual(self.state()["chosen"], "forward(2, 3)", "a tap chooses")
+
     def test_phone(self):
         self.browser.size(360, 740)
         self.show(self.four)

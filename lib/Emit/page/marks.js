@@ -64,13 +64,15 @@ function arrow(pen, from, to) {
 function drawMarks(chart) {
   const { schedule, page } = chart, pen = chart.contextOf(chart.over);
   const chosen = page.chosen?.chart === chart ? page.chosen.op : -1, pointed = page.pointed?.chart === chart ? page.pointed : null;
+  // Charts of one scale show the same time.
+  const at = page.pointed?.chart.view === chart.view ? (page.pointed.time * page.pointed.chart.schedule.perUnit) / schedule.perUnit : -1;
   let arrows = 0;
   pen.save();
   pen.beginPath();
   pen.rect(chart.left, 0, chart.width, chart.height);
   pen.clip();
-  if (pointed) {
-    const x = Math.round(chart.xOf(pointed.time)) + 0.5;
+  if (at >= 0) {
+    const x = Math.round(chart.xOf(at)) + 0.5;
     pen.strokeStyle = chart.colors.muted;
     pen.lineWidth = 1;
     pen.setLineDash([2, 3]);
@@ -79,7 +81,7 @@ function drawMarks(chart) {
     pen.lineTo(x, chart.height);
     pen.stroke();
     pen.setLineDash([]);
-    if (pointed.op >= 0)
+    if (pointed?.op >= 0)
       outline(pen, boxOf(chart, pointed.op), chart.colors.ink, 1.5);
   }
   const box = chosen >= 0 ? boxOf(chart, chosen) : null;
@@ -101,12 +103,29 @@ function drawMarks(chart) {
     draw(schedule.usersOf(chosen), false, chart.colors.users, [5, 3]);
     draw(schedule.inputsOf(chosen), true, chart.colors.inputs, []);
     outline(pen, box, chart.colors.ink, 2.5);
+    drawSlack(chart, pen, chosen, box);
   }
   pen.restore();
   chart.drawAxis();
-  if (pointed)
-    drawTime(chart, pointed.time);
+  if (at >= 0)
+    drawTime(chart, at);
   chart.place.dataset.arrows = arrows;
+}
+
+/// How much later the chosen op could end.
+function drawSlack(chart, pen, op, box) {
+  const { schedule } = chart, slack = schedule.slack?.[op] ?? 0;
+  if (slack <= 0)
+    return;
+  const from = box.x + box.width, to = chart.xOf(schedule.end[op] + slack), y = box.y + box.height / 2;
+  pen.strokeStyle = chart.colors.ink;
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  pen.moveTo(from, y);
+  pen.lineTo(to, y);
+  pen.moveTo(to, y - 5);
+  pen.lineTo(to, y + 5);
+  pen.stroke();
 }
 
 /// The time under the pointer, on the axis.
