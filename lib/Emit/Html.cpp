@@ -64,6 +64,14 @@ llvm::Expected<std::string> html(llvm::ArrayRef<TimedSchedule> schedules) {
   llvm::json::OStream json(stream);
   json.object([&] {
     writeLooks(json);
+    const auto asked = [&](bool ChartOptions::*strip) {
+      return llvm::any_of(schedules, [&](const TimedSchedule &schedule) { return schedule.part.*strip; });
+    };
+    json.attributeObject("shows", [&] {
+      json.attribute("critical", asked(&ChartOptions::critical));
+      json.attribute("memory", asked(&ChartOptions::memoryStrip));
+      json.attribute("transfers", asked(&ChartOptions::transfers));
+    });
     json.attributeArray("schedules", [&] {
       for (const HtmlSchedule &content : contents)
         content.write(json);

@@ -14,7 +14,8 @@ namespace sluice {
 /// Ops that a page holds at most; browsers draw so many without delay.
 inline constexpr uint64_t maxPageOps = 1'000'000;
 
-/// Of TimedSchedule::part from, to, firstDevice and deviceEnd count. An error beyond maxPageOps, which says
+/// Of TimedSchedule::part from, to, firstDevice and deviceEnd count; transfers, critical and memoryStrip say
+/// what the page shows at first. An error beyond maxPageOps, which says
 /// what shows less.
 llvm::Expected<std::string> html(llvm::ArrayRef<TimedSchedule> schedules);
 

@@ -223,6 +223,12 @@ class TimelineTest(unittest.TestCase):
         self.assertEqual(rows["to"], "forward(1, 0) on device 1")
         self.assertEqual((rows["under way"], rows["link"]), ("10 ms to 11 ms: 1 ms", "link"))
 
+    def test_opens_as_asked(self):
+        self.show(inputs.page(self.folder, "asked", inputs.FOUR, "--critical", "--memory-strip", "--transfers"))
+        self.assertEqual(self.state()["shows"], {"critical": True, "memory": True, "transfers": True})
+        self.assertEqual(self.state()["charts"][0]["lanes"], 6)
+        self.assertNotEqual(self.color("forward(0, 2)"), "#5cafe6")
+
     def test_light_and_dark(self):
         self.show(self.four)
         page = "return getComputedStyle(document.documentElement).backgroundColor"

@@ -11,7 +11,7 @@ const page = {
   charts: [],
   views: [],
 };
-const { looks, lookOf, schedules: contents } = JSON.parse($("data").textContent);
+const { looks, lookOf, shows, schedules: contents } = JSON.parse($("data").textContent);
 page.transferLook = looks.findIndex((look) => look.meaning === "transfer");
 page.isDark = looks.map((look) => {
   const [r, g, b] = [1, 3, 5].map((at) => parseInt(look.shades[0].slice(at, at + 2), 16));
@@ -77,6 +77,9 @@ function start() {
     page.charts.push(chart);
     listen(chart);
   });
+  for (const [name, isOn] of Object.entries(shows))
+    if (isOn && !(name === "transfers" && !schedules.some((schedule) => schedule.hasTransfers)))
+      toggle(name, true);
   refresh("marks");
   if (!schedules.some((schedule) => schedule.hasTransfers)) {
     $("transfers").disabled = true;
