@@ -36,3 +36,20 @@ function(sluice_library room)
     set_property(GLOBAL APPEND PROPERTY SLUICE_PUBLIC_HEADERS ${room}/${header})
   endforeach()
 endfunction()
+
+# sluice_embed(VARIABLE FOLDER folder FILES ... HEADER h TYPE t FUNCTION f): a C++ file that holds the text of
+# files of a folder (Embed.cmake), made when it is needed; its path goes to VARIABLE.
+function(sluice_embed variable)
+  cmake_parse_arguments(ARG "" "FOLDER;HEADER;TYPE;FUNCTION" "FILES" ${ARGN})
+  set(text ${CMAKE_CURRENT_BINARY_DIR}/${ARG_TYPE}Text.cpp)
+  list(TRANSFORM ARG_FILES PREPEND ${ARG_FOLDER}/ OUTPUT_VARIABLE paths)
+  add_custom_command(
+    OUTPUT ${text}
+    COMMAND ${CMAKE_COMMAND} -D OUT=${text} -D "FILES=${ARG_FILES}" -D INCLUDE=${ARG_HEADER} -D TYPE=${ARG_TYPE}
+            -D FUNCTION=${ARG_FUNCTION} -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
+    DEPENDS ${paths} ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
+    WORKING_DIRECTORY ${ARG_FOLDER}
+    COMMENT "Embedding the files of ${ARG_HEADER}"
+    VERBATIM)
+  set(${variable} ${text} PARENT_SCOPE)
+endfunction()

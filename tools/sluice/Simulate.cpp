@@ -7,6 +7,8 @@
 #include "Emit/Comparison.h"
 #include "Emit/Dot.h"
 #include "Emit/FiguresJson.h"
+#include "Emit/Html.h"
+#include "Emit/Png.h"
 #include "Emit/Svg.h"
 #include "Emit/TimelineCsv.h"
 #include "Emit/Trace.h"
@@ -26,8 +28,9 @@ namespace cl = llvm::cl;
 static cl::list<std::string> paths(cl::Positional, cl::desc("FILE..."), cl::sub(simulateCommand));
 static cl::opt<std::string> output("o", cl::desc("Write to a file; its suffix chooses the form"),
                                    cl::value_desc("FILE"), cl::sub(simulateCommand));
-static cl::opt<std::string> format("format", cl::desc("Form of the output: text, json, svg, trace, csv, dot"),
-                                   cl::value_desc("NAME"), cl::sub(simulateCommand));
+static cl::opt<std::string>
+    format("format", cl::desc("Form of the output: text, json, svg, html, png, trace, csv, dot"),
+           cl::value_desc("NAME"), cl::sub(simulateCommand));
 static cl::opt<unsigned> width("width", cl::desc("Columns of the chart (default: the terminal's)"),
                                cl::sub(simulateCommand));
 static cl::opt<bool> ascii("ascii", cl::desc("Only ASCII characters in the chart"), cl::sub(simulateCommand));
@@ -136,6 +139,8 @@ static constexpr OutputFormat outputs[] = {
     {"text", ".txt", always<textOf>},
     {"json", ".json", always<figuresJson>},
     {"svg", ".svg", always<svg>, nullptr, true},
+    {"html", ".html", html, nullptr, true},
+    {"png", ".png", png, nullptr, true, true},
     {"trace", ".trace.json", nullptr, writeTrace},
     {"csv", ".csv", nullptr, writeTimelineCsv},
     {"dot", ".dot", dot},
