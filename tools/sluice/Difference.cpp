@@ -148,6 +148,8 @@ static std::string valueText(const FigureChange &change, const std::optional<Rat
 }
 
 static std::string changeText(const FigureChange &change) {
+  if (!change.before || !change.after)
+    return change.isSame() ? "" : "only one has it";
   if (!change.isComparable)
     return change.before && change.after ? "other units" : "only one has it";
   if (!change.relative)
