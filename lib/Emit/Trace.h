@@ -1,9 +1,10 @@
 // A timeline as a Chrome trace (Trace Event Format, docs.google.com/document/d/
-// 1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, JSON object form), which ui.perfetto.dev and chrome://tracing
-// open. A process a schedule, a track a resource: the program of each device, what goes on beside it, each
-// pair of devices or shared lane that messages cross. Nothing on a track overlaps; slices are pairs of begin and end. Counters show memory and
-// activations of each device, arrows lead from what makes a value over its message to what uses it.
-// docs/outputs.md lists the fields. Times are microseconds, exact where a decimal is; a tick is one.
+// 1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, JSON object form), which ui.perfetto.dev and
+// chrome://tracing open. A process a schedule, a track a resource: the program of each device, what goes
+// on beside it, each pair of devices or shared lane that messages cross. Nothing on a track overlaps;
+// slices are pairs of begin and end. Counters show memory and activations of each device, arrows lead
+// from what makes a value over its message to what uses it. docs/outputs.md lists the fields. Times are
+// microseconds, exact where a decimal is; a tick is one.
 #pragma once
 
 #include "Emit/TimedSchedule.h"

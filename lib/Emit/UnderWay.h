@@ -23,7 +23,8 @@ struct UnderWay {
 /// Messages as forEachTransfer has them, then the rest in the order of the ops. 72 bytes each.
 std::vector<UnderWay> underWay(const TimedSchedule &schedule);
 
-/// `activation(0, 3)`, the output of stage 0 for microbatch 3, `gradient(4, 3) to 2`, `reduce(0)`: what it is.
+/// `activation(0, 3)`, the output of stage 0 for microbatch 3, `gradient(4, 3) to 2`, `reduce(0)`: what it
+/// is.
 std::string str(const Program &program, const UnderWay &item);
 
 } // namespace sluice

@@ -1,8 +1,8 @@
 #include "Timeline/Binding.h"
 
+#include "Events/OwnMoves.h"
 #include "Timeline/EventBinding.h"
 #include "Timeline/Flights.h"
-#include "Events/OwnMoves.h"
 #include "Timeline/SimulateEvents.h"
 
 namespace sluice {

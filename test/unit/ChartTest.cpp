@@ -184,9 +184,10 @@ TEST(Chart, ListsWhatIsLiveAtTheMostMemory) {
   costs.weights.assign(4, int64_t(3) << 30);
   costs.memoryLimit.assign(4, int64_t(80) << 30);
   const std::string text = Shown(oneFOneB(4, 8), costs).text();
-  EXPECT_TRUE(contains(text, "most memory: 7 GiB of 80 GiB on device 0, 73 GiB left, first at 30 ms by forward(0, 3)\n"
-                             "         4 GiB  4 saved activations of stage 0\n"
-                             "         3 GiB  weights of stage 0\n"))
+  EXPECT_TRUE(contains(
+      text, "most memory: 7 GiB of 80 GiB on device 0, 73 GiB left, first at 30 ms by forward(0, 3)\n"
+            "         4 GiB  4 saved activations of stage 0\n"
+            "         3 GiB  weights of stage 0\n"))
       << text;
 }
 

@@ -286,7 +286,11 @@ std::string differenceJson(llvm::ArrayRef<Difference> differences, const SourceM
             for (const FigureChange &change : difference.figures)
               if (change.before || change.after)
                 json.attributeObject(change.figure->name, [&] {
-                  json.attribute("unit", change.isComparable ? unitText(change, before) : "differs");
+                  // Of a figure that one side alone has, the unit is that side's.
+                  const bool isAlone = !change.before || !change.after;
+                  json.attribute("unit", isAlone ? unitText(change, change.before ? before : after)
+                                         : change.isComparable ? unitText(change, before)
+                                                               : "differs");
                   writeNumber(json, "old", change.before);
                   writeNumber(json, "new", change.after);
                   writeNumber(json, "relative", change.relative);
