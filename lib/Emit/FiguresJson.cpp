@@ -1,6 +1,7 @@
 #include "Emit/FiguresJson.h"
 
-#include "Support/Quantity.h"
+#include "Emit/FigureScale.h"
+#include "Emit/JsonValues.h"
 #include "Timeline/MessageTime.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -13,26 +14,8 @@ namespace sluice {
 
 namespace {
 
-struct Unit {
-  std::string name;
-  Rational factor; ///< Of one figure unit, in `name`.
-};
-
-/// The unit that figures of `kind` are stated in, and how many of them one base unit is.
-Unit unitOf(FigureUnit kind, const CostModel &costs) {
-  const std::string time = costs.ticks ? "tick" : costs.displayUnit.empty() ? "ns" : costs.displayUnit;
-  switch (kind) {
-  case FigureUnit::Time: {
-    auto length = costs.ticks ? std::nullopt : unitNamed(time);
-    return {time, length ? *divide(Rational(1), length->value) : Rational(1)};
-  }
-  case FigureUnit::Rate:
-    return {costs.ticks ? "1/tick" : "1/s", costs.ticks ? Rational(1) : Rational(1'000'000'000)};
-  case FigureUnit::Size:
-    return {"B", 1};
-  default:
-    return {"1", 1};
-  }
+FigureScale scaleOf(FigureUnit kind, const CostModel &costs) {
+  return fixedScale(kind, costs.ticks, costs.displayUnit);
 }
 
 class Writer {
@@ -54,7 +37,7 @@ private:
     json.attribute("name", schedule.program.name);
     json.attributeObject("parameters", [&] {
       for (const auto &[name, value] : schedule.parameters)
-        parameter(name, value);
+        writeParameter(json, name, value);
     });
     figures(schedule, FigureArity::Schedule, std::nullopt);
     if (!schedule.file.empty())
@@ -89,25 +72,16 @@ private:
     });
   }
 
-  /// Integers are numbers; anything else is its text.
-  void parameter(const std::string &name, const std::string &value) {
-    int64_t integer = 0;
-    if (llvm::to_integer(value, integer, 10))
-      json.attribute(name, integer);
-    else
-      json.attribute(name, value);
-  }
-
   void figures(const TimedSchedule &schedule, FigureArity arity, std::optional<uint32_t> index) {
     json.attributeObject("figures", [&] {
       for (const FigureInfo &info : allFigures()) {
         if (info.arity != arity)
           continue;
-        const Unit unit = unitOf(info.unit, schedule.costs);
+        const FigureScale scale = scaleOf(info.unit, schedule.costs);
         auto base = schedule.figures.valueInBaseUnits(info.name, index);
-        auto value = base ? multiply(*base, unit.factor) : std::nullopt;
+        auto value = base ? scale.of(*base) : std::nullopt;
         if (value)
-          json.attributeObject(info.name, [&] { number(*value, unit.name); });
+          json.attributeObject(info.name, [&] { writeNumber(json, *value, scale.unit); });
       }
     });
   }
@@ -121,7 +95,7 @@ private:
           json.attribute("figure", figure);
           json.attribute("formula", formula);
           json.attribute("order", closed.order);
-          json.attributeArray("values", [&] { json.object([&] { number(*value, "1"); }); });
+          json.attributeArray("values", [&] { json.object([&] { writeNumber(json, *value, "1"); }); });
         });
     };
     known("overhead_ratio", "overhead_ratio == (P - 1) / M", closed.overheadRatio);
@@ -133,11 +107,11 @@ private:
         json.attribute("schedule", stated.schedule);
         json.attribute("file", stated.file);
         json.attribute("line", stated.line);
-        const Unit unit = unitOf(findFigure(stated.figure)->unit, schedule.costs);
+        const FigureScale scale = scaleOf(findFigure(stated.figure)->unit, schedule.costs);
         json.attributeArray("values", [&] {
           for (const Rational &value : stated.values)
-            if (auto scaled = multiply(value, unit.factor))
-              json.object([&] { number(*scaled, unit.name); });
+            if (auto scaled = scale.of(value))
+              json.object([&] { writeNumber(json, *scaled, scale.unit); });
         });
       });
   }
@@ -179,11 +153,11 @@ private:
         json.attribute("link", linkName(schedule.costs, traffic.link));
         json.attribute("transfers", traffic.transfers);
         if (figures.missingSetting("bytes_moved").empty())
-          json.attributeObject("bytes", [&] { number(Rational(traffic.bytes), "B"); });
+          json.attributeObject("bytes", [&] { writeNumber(json, Rational(traffic.bytes), "B"); });
         json.attribute("lanes", traffic.lanes);
         time("busiest_lane", Rational(traffic.busiest), schedule.costs);
         if (auto part = Rational::make(traffic.busiest, figures.makespan))
-          json.attributeObject("utilization", [&] { number(*part, "1"); });
+          json.attributeObject("utilization", [&] { writeNumber(json, *part, "1"); });
         if (figures.sensitivity)
           for (const LinkSensitivity &link : figures.sensitivity->links)
             if (link.link == traffic.link)
@@ -242,25 +216,17 @@ private:
   /// A time in CostModel::unit.
   void time(llvm::StringRef key, const Rational &units, const CostModel &costs) {
     if (auto scaled = inUnit(units, FigureUnit::Time, costs))
-      json.attributeObject(key, [&] { number(*scaled, unitOf(FigureUnit::Time, costs).name); });
+      json.attributeObject(key, [&] { writeNumber(json, *scaled, scaleOf(FigureUnit::Time, costs).unit); });
   }
   static std::optional<Rational> inUnit(const Rational &units, FigureUnit kind, const CostModel &costs) {
     auto base = inBaseUnits(costs, units);
-    return base ? multiply(*base, unitOf(kind, costs).factor) : std::nullopt;
+    return base ? scaleOf(kind, costs).of(*base) : std::nullopt;
   }
   void value(const std::optional<Rational> &number) {
     if (number)
       json.rawValue(fmt::format("{}", number->toDouble())); // shortest text that reads back equal
     else
       json.value(nullptr);
-  }
-
-  void number(const Rational &value, const std::string &unit) {
-    json.attribute("exact", value.str());
-    json.attributeBegin("value");
-    json.rawValue(fmt::format("{}", value.toDouble())); // shortest text that reads back equal
-    json.attributeEnd();
-    json.attribute("unit", unit);
   }
 
   llvm::json::OStream json;

@@ -1,5 +1,6 @@
 // A sweep for programs, in the words and numbers of `simulate --format json`; docs/sweeps.md has the schema.
 #include "Emit/FigureScale.h"
+#include "Emit/JsonValues.h"
 #include "Emit/SweepTable.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -47,7 +48,7 @@ private:
     json.attribute("schedule", row.schedule);
     json.attributeObject("parameters", [&] {
       for (auto [name, value] : llvm::zip_equal(table.swept, row.values))
-        parameter(name, value);
+        writeParameter(json, name, value);
     });
     if (!row.refused.empty()) {
       json.attribute("refused", row.refused);
@@ -85,24 +86,10 @@ private:
     json.attributeObject("transfer", [&] { number(times.transfer, time); });
   }
 
-  /// Integers are numbers; anything else is its text.
-  void parameter(const std::string &name, const std::string &value) {
-    int64_t integer = 0;
-    if (llvm::to_integer(value, integer, 10))
-      json.attribute(name, integer);
-    else
-      json.attribute(name, value);
-  }
-
   void number(const Rational &base, const FigureScale &scale) {
     const auto value = scale.of(base);
-    if (!value)
-      return; // it leaves 64 bits in this unit
-    json.attribute("exact", value->str());
-    json.attributeBegin("value");
-    json.rawValue(fmt::format("{}", value->toDouble())); // shortest text that reads back equal
-    json.attributeEnd();
-    json.attribute("unit", scale.unit);
+    if (value) // else it leaves 64 bits in this unit
+      writeNumber(json, *value, scale.unit);
   }
 
   const SweepTable &table;

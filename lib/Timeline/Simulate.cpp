@@ -1,9 +1,10 @@
 #include "Timeline/Simulate.h"
 
 #include "Events/OwnMoves.h"
-#include "Events/Requests.h"
 #include "Timeline/Extension.h"
+#include "Timeline/Meetings.h"
 #include "Timeline/SimulateEvents.h"
+#include "Timeline/SimulationMode.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ namespace {
 // What an op's slot of Timeline::end holds before the op has run: `unset`, or below it the device that
 // waits for the op. More devices that wait for the same op are chained through their own state. So a wait
 // costs no memory, and waking costs a look at a slot that is written anyway.
-constexpr int64_t unset = -1;
+constexpr int64_t unset = Meeting::unset;
 int64_t asWaiter(uint32_t device) { return unset - 1 - static_cast<int64_t>(device); }
 uint32_t waiterOf(int64_t slot) { return static_cast<uint32_t>(unset - 1 - slot); }
 
@@ -35,25 +36,7 @@ struct DeviceState {
   int64_t *standsIn = nullptr; // the slot it waits in; null in a joint call, or where it does not wait
 };
 
-// One call of a reduction, tied weight or norm that several devices make together. Calls over the same
-// devices stand in one order on all of them, so all have come to the one before when all have to this.
-struct Joint {
-  uint32_t absent = 0;
-  int64_t latest = 0;      // when the last has come; once all have, when it is done
-  int64_t waiters = unset; // devices that stand at it or at its wait
-};
-bool hasJointCalls(const Program &program) {
-  return llvm::any_of(program.ops, [&](const Op &op) {
-    return op.kind >= OpKind::ReduceTied || (op.kind == OpKind::Reduce && program.placement.rowCount() > 1);
-  });
-}
-
-/// What a simulation has to look at.
-enum class Mode : uint8_t {
-  Fast,    ///< Costs that no microbatch changes, and sums that cannot overflow.
-  Checked, ///< Any costs, but no message delays another.
-  Shared,  ///< Some links are shared.
-};
+using Mode = SimulationMode;
 
 // Devices take turns: each runs until its next op lacks an input, then waits in the slot of the op that
 // makes it, or in that of the message that has not arrived. When none can run, the lanes carry out their next
@@ -70,14 +53,14 @@ public:
       devices[device].pause = program.deviceBegin[device + 1];
       enqueue(device);
     }
-    if (hasJointCalls(program))
-      findCalls();
+    if (Meetings::occurIn(program))
+      calls.emplace(program);
     if constexpr (mode == Mode::Shared) {
       lanes.emplace(costs);
       arrivals.assign(program.size(), unset);
     }
     if (hasMovingTimes(program, costs))
-      moves.emplace(program, costs, calls ? &*calls : nullptr, lanes ? &*lanes : nullptr);
+      moves.emplace(program, costs, calls ? &calls->requests() : nullptr, lanes ? &*lanes : nullptr);
   }
 
   /// False if the program is stuck or a time has overflowed.
@@ -402,15 +385,12 @@ private:
   /// A joint call, or the wait for a started one. Moves on, or leaves the device standing at it and returns
   /// false.
   bool runCall(uint32_t device, OpId &op, int64_t &clock) {
-    const RequestId call = ops[op].isWait() ? calls->waits[nextWait[device]++] : nextCall[device]++;
+    const RequestId call = calls->next(device, ops[op]);
     if (call == noRequest)
       return false; // started nowhere: never
-    Joint &joint = joints[calls->direction[call]];
-    if (!ops[op].isWait()) {
-      joint.latest = std::max(joint.latest, clock);
-      if (--joint.absent == 0)
-        meet(joint, call);
-    }
+    Meeting &joint = calls->of(call);
+    if (!ops[op].isWait() && Meetings::come(joint, clock))
+      meet(joint, call);
     if (!ops[op].isStarted() && joint.absent > 0) {
       devices[device].next = op;
       devices[device].clock = clock;
@@ -422,16 +402,6 @@ private:
       clock = std::max(clock, joint.latest);
     ends[op++] = clock; // nothing waits for a call but the joint itself
     return true;
-  }
-
-  void findCalls() {
-    calls.emplace(program, ChannelRules());
-    nextCall.assign(calls->begin.begin(), calls->begin.end() - 1);
-    nextWait.assign(calls->waitBegin.begin(), calls->waitBegin.end() - 1);
-    joints.resize(calls->meetingCount());
-    for (uint32_t i = 0; i < joints.size(); ++i)
-      joints[i].absent = static_cast<uint32_t>(calls->membersOf(calls->callsOf(i).front()).size());
-    callsDone.resize(calls->queueHead.size());
   }
 
   /// A collective of this device alone, or a move to or from its host, or the wait for one. As runCall.
@@ -447,19 +417,10 @@ private:
     return false;
   }
 
-  /// All have come: it begins when the one before over the same devices is done, and those that stand at it
-  /// go on when it is.
-  void meet(Joint &joint, RequestId call) {
-    if (moves) {
-      const llvm::ArrayRef<RequestId> members = calls->callsOf(calls->direction[call]);
-      int64_t &done = callsDone[calls->queue[members.front()]]; // one of each set of devices
-      const int64_t begin = std::max(joint.latest, done);
-      joint.latest = done = plus(begin, movingTime(costs, ops[calls->op[call]]));
-      for (RequestId member : members) {
-        moves->met[calls->op[member]] = begin;
-        moves->done[calls->op[member]] = done;
-      }
-    }
+  /// All have come: those that stand at it go on when it is done.
+  void meet(Meeting &joint, RequestId call) {
+    if (moves)
+      overflowed |= !calls->begin(call, costs, *moves);
     for (int64_t waiter = joint.waiters; waiter != unset; waiter = devices[waiterOf(waiter)].nextWaiter) {
       DeviceState &member = devices[waiterOf(waiter)];
       member.clock = std::max(member.clock, joint.latest);
@@ -476,11 +437,7 @@ private:
   std::vector<DeviceState> devices;
   std::vector<uint32_t> queue; // ring: a device is in it at most once
   size_t queueHead = 0, queued = 0;
-  std::optional<Requests> calls; // where there are joint ones
-  std::vector<Joint> joints;     // by meeting
-  std::vector<RequestId> nextCall;
-  std::vector<uint32_t> nextWait;
-  std::vector<int64_t> callsDone; // by Requests::queue of the first member
+  std::optional<Meetings> calls; // where there are joint ones
   std::optional<Lanes> lanes;
   std::optional<OwnMoves> moves;             // where collectives or host moves take time
   std::vector<int64_t> arrivals;             // slots as `ends`, of the message of each op
@@ -489,38 +446,6 @@ private:
   int64_t *missing = nullptr; // the slot of what the device at hand lacks
   bool overflowed = false;
 };
-
-int64_t largest(const StageTable<int64_t> &table) {
-  int64_t result = 0;
-  for (uint32_t row = 0; row < table.rowCount(); ++row)
-    for (uint32_t stage = 0; stage < table.stageCount(); ++stage)
-      result = std::max(result, table.inRow(row, stage));
-  return result;
-}
-
-// No path through the program is longer than all its ops and transfers one after the other.
-bool fitsAnyway(const Program &program, const CostModel &costs) {
-  __int128 longest = 0;
-  for (const auto *table :
-       {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight, &costs.recompute})
-    longest = std::max<__int128>(longest, largest(*table));
-  for (const auto &[pair, duration] : costs.overlapped)
-    longest = std::max<__int128>(longest, duration);
-  for (const auto *times : {&costs.update, &costs.reduce, &costs.unshard, &costs.reduceTied})
-    for (int64_t time : *times)
-      longest = std::max<__int128>(longest, time);
-  longest = std::max<__int128>(longest, std::max(largest(costs.offload), largest(costs.reload)));
-  longest += std::max(largest(costs.activationTransfer), largest(costs.gradientTransfer));
-  return longest * (program.size() + 1) <= INT64_MAX;
-}
-
-bool isUniform(const CostModel &costs) {
-  for (const auto *table : {&costs.forward, &costs.backward, &costs.backwardInput, &costs.backwardWeight,
-                            &costs.recompute, &costs.activationTransfer, &costs.gradientTransfer})
-    if (table->rowCount() > 1)
-      return false;
-  return true;
-}
 
 template <Mode mode>
 std::optional<Timeline> runSimulation(const Program &program, const ProgramIndex &index,
@@ -546,10 +471,14 @@ std::optional<Timeline> simulate(const Program &program, const ProgramIndex &ind
                                  Diagnostics &diagnostics) {
   if (program.isExplicit)
     return simulateEvents(program, costs, diagnostics);
-  if (costs.laneCount > 0)
+  switch (simulationMode(program, costs)) {
+  case Mode::Shared:
     return runSimulation<Mode::Shared>(program, index, costs, diagnostics);
-  if (isUniform(costs) && program.skips.empty() && fitsAnyway(program, costs))
+  case Mode::Fast:
     return runSimulation<Mode::Fast>(program, index, costs, diagnostics);
+  case Mode::Checked:
+    break;
+  }
   return runSimulation<Mode::Checked>(program, index, costs, diagnostics);
 }
 

@@ -221,31 +221,37 @@ static int64_t measureTime(const Program &program, const Run &run, uint32_t devi
   return computing.back()->finish - computing.front()->start;
 }
 
-Figures measure(const Program &program, const CostModel &costs, const Run &run) {
-  Figures figures;
-  figures.makespan = run.makespan();
-  figures.transferExposed = figures.makespan - slow::run(program, costs, Transfers::Free).makespan();
-  figures.devices.resize(program.devices);
-  int64_t busy = 0, useful = 0, largestBusy = 0, largestSpan = 0;
-  for (uint32_t device = 0; device < program.devices; ++device) {
-    DeviceFigures &own = figures.devices[device];
-    largestSpan = std::max(largestSpan, measureTime(program, run, device, own));
+void addShares(int64_t largestBusy, int64_t largestSpan, Figures &figures) {
+  int64_t busy = 0, useful = 0;
+  for (DeviceFigures &own : figures.devices) {
     busy += own.busy;
     useful += own.useful;
-    largestBusy = std::max(largestBusy, own.busy);
-  }
-  for (DeviceFigures &own : figures.devices) {
     int64_t wait = own.idle - own.fill - own.drain - own.stallTransfer;
     own.imbalance = std::min(wait, largestBusy - own.busy);
     own.stallUpstream = wait - own.imbalance;
   }
-  const int64_t devices = program.devices, elapsed = figures.makespan * devices;
+  const auto devices = static_cast<int64_t>(figures.devices.size());
+  const int64_t elapsed = figures.makespan * devices;
   figures.ideal = Rational::make(busy, devices);
   figures.bubbleTime = Rational::make(elapsed - busy, devices);
   figures.overheadRatio = Rational::make(elapsed - busy, busy);
   figures.idleFraction = Rational::make(elapsed - busy, elapsed);
   figures.utilization = Rational::make(useful, elapsed);
   figures.spanBubbleRate = Rational::make(largestSpan - largestBusy, largestSpan);
+}
+
+Figures measure(const Program &program, const CostModel &costs, const Run &run) {
+  Figures figures;
+  figures.makespan = run.makespan();
+  figures.transferExposed = figures.makespan - slow::run(program, costs, Transfers::Free).makespan();
+  figures.devices.resize(program.devices);
+  int64_t largestBusy = 0, largestSpan = 0;
+  for (uint32_t device = 0; device < program.devices; ++device) {
+    DeviceFigures &own = figures.devices[device];
+    largestSpan = std::max(largestSpan, measureTime(program, run, device, own));
+    largestBusy = std::max(largestBusy, own.busy);
+  }
+  addShares(largestBusy, largestSpan, figures);
   measureLive(program, costs, run, figures);
   return figures;
 }

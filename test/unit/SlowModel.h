@@ -59,6 +59,8 @@ struct Figures {
   std::optional<Rational> ideal, bubbleTime, overheadRatio, idleFraction, utilization, spanBubbleRate;
   std::vector<DeviceFigures> devices;
 };
+/// What follows from the times of all devices: imbalance, upstream, and the figures of the schedule.
+void addShares(int64_t largestBusy, int64_t largestSpan, Figures &figures);
 /// Figures of a complete run under the given transfers.
 Figures measure(const Program &program, const CostModel &costs, const Run &run);
 

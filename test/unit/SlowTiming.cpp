@@ -126,28 +126,15 @@ Figures Timing::figures() const {
   figures.makespan = times.makespan();
   figures.transferExposed = figures.makespan - Timing(program, costs, Transfers::Free).times.makespan();
   figures.devices.resize(program.devices);
-  int64_t busy = 0, useful = 0, largestBusy = 0, largestSpan = 0;
+  int64_t largestBusy = 0, largestSpan = 0;
   for (uint32_t device = 0; device < program.devices; ++device) {
     DeviceFigures &own = figures.devices[device];
     auto stall = [&](int64_t from, size_t event) { return graph->clock.underWaySince(from, event); };
     largestSpan =
         std::max(largestSpan, measureDevice(*graph, program, costs, figures.makespan, device, stall, own));
-    busy += own.busy;
-    useful += own.useful;
     largestBusy = std::max(largestBusy, own.busy);
   }
-  for (DeviceFigures &own : figures.devices) {
-    const int64_t wait = own.idle - own.fill - own.drain - own.stallTransfer;
-    own.imbalance = std::min(wait, largestBusy - own.busy);
-    own.stallUpstream = wait - own.imbalance;
-  }
-  const int64_t devices = program.devices, elapsed = figures.makespan * devices;
-  figures.ideal = Rational::make(busy, devices);
-  figures.bubbleTime = Rational::make(elapsed - busy, devices);
-  figures.overheadRatio = Rational::make(elapsed - busy, busy);
-  figures.idleFraction = Rational::make(elapsed - busy, elapsed);
-  figures.utilization = Rational::make(useful, elapsed);
-  figures.spanBubbleRate = Rational::make(largestSpan - largestBusy, largestSpan);
+  addShares(largestBusy, largestSpan, figures);
   return figures;
 }
 
