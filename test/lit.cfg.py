@@ -17,5 +17,7 @@ config.environment["COLUMNS"] = "100"
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# Fontconfig, behind the PNG, keeps its caches to the end of the process.
+config.environment["LSAN_OPTIONS"] = "suppressions=" + os.path.join(config.test_source_root, "lsan.supp") + ":print_suppressions=0"
 config.substitutions.append(("%examples", os.path.join(config.test_source_root, "..", "docs", "examples")))
 config.substitutions.append(("%std", os.path.join(config.test_source_root, "..", "lib", "Std")))

@@ -122,7 +122,7 @@ void serveInOrder(CostModel &costs) {
 
 TEST(Gains, AreTheDifferenceOfTwoTimelines) {
 #ifdef SLUICE_THINNED
-  constexpr uint64_t stride = 20;
+  constexpr uint64_t stride = 7; // odd: what alternates with the seed keeps alternating
 #else
   constexpr uint64_t stride = 1;
 #endif
