@@ -88,8 +88,10 @@ std::string headerText(const ExecutorTables &tables, const std::string &preamble
                       uses.backward, uses.splitBackward, uses.recompute, uses.zero, uses.reduce, uses.update,
                       uses.copies);
   text += fmt::format("inline constexpr sluice::runtime::ChannelModels verified{{\n"
-                      "    .rendezvous = {}, .eager = {}, .unbounded = {}}};\n\n",
-                      verified.rendezvous, verified.eager, verified.unbounded);
+                      "    .unbounded = {}, .eager = {}, .rendezvous = {},\n"
+                      "    .rendezvousPair = {}, .rendezvousDevice = {}}};\n\n",
+                      verified.unbounded, verified.eager, verified.rendezvous, verified.rendezvousPair,
+                      verified.rendezvousDevice);
   text += "using Schedule = sluice::runtime::Schedule<uses, verified>;\nextern const Schedule schedule;\n\n";
   return text + unit.close() + fmt::format("\n#endif // {}\n", guard);
 }

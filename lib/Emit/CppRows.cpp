@@ -8,21 +8,13 @@ using runtime::Instruction;
 using RuntimeOp = runtime::Op;
 
 static const char *enumerator(RuntimeOp op) {
-  static constexpr const char *names[] = {"Load",
-                                          "Forward",
-                                          "Loss",
-                                          "Backward",
-                                          "BackwardInput",
-                                          "BackwardWeight",
-                                          "Recompute",
-                                          "Drop",
-                                          "Zero",
-                                          "Reduce",
-                                          "Update",
-                                          "SendActivation",
-                                          "ReceiveActivation",
-                                          "SendGradient",
-                                          "ReceiveGradient"};
+  static constexpr const char *names[runtime::opCount] = {
+      "Load",           "Forward",         "Loss",    "Backward",       "BackwardInput",
+      "BackwardWeight", "Recompute",       "Drop",    "Offload",        "Reload",
+      "Zero",           "Scale",           "Reduce",  "ReduceTied",     "Norm",
+      "Update",         "Unshard",         "Reshard", "SendActivation", "ReceiveActivation",
+      "SendGradient",   "ReceiveGradient", "Wait",    "SkipInput",      "SkipOutput",
+      "Carry",          "Weights",         "Factor"};
   return names[static_cast<unsigned>(op)];
 }
 
@@ -55,9 +47,7 @@ static std::string slots(const Instruction &row, const ExecutorTables &tables) {
   case RuntimeOp::ReceiveActivation:
   case RuntimeOp::ReceiveGradient:
     return fmt::format("boundary {} from device {}", a, tables.channels[row.b].from);
-  case RuntimeOp::Zero:
-  case RuntimeOp::Reduce:
-  case RuntimeOp::Update:
+  default:
     return "";
   }
   return "";

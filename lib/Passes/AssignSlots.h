@@ -38,7 +38,7 @@ struct ExecutorTables {
   std::vector<LossFactor> lossFactors; ///< Per microbatch.
   runtime::Uses uses{};
   /// Early communication completes under every model.
-  static constexpr runtime::ChannelModels verified{true, true, true};
+  static constexpr runtime::ChannelModels verified{true, true, true, true, true};
 };
 
 /// What of the program an executor does not know yet, in words; empty: it knows all.

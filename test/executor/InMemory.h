@@ -11,7 +11,7 @@ namespace sluice::test {
 
 /// Every callback there is: in-memory tables are not known when the test is compiled.
 inline constexpr runtime::Uses allUses{true, true, true, true, true, true, true};
-using AnySchedule = runtime::Schedule<allUses, runtime::ChannelModels{true, true, true}>;
+using AnySchedule = runtime::Schedule<allUses, runtime::ChannelModels{true, true, true, true, true}>;
 
 /// The runtime's view of `tables`, which must outlive it.
 class InMemory {

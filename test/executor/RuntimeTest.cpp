@@ -24,10 +24,10 @@ public:
     Token *target = nullptr; ///< Null for a send, which is complete at once.
   };
 
-  void open(const runtime::Tables &tables, runtime::Supervisor &supervisor) {
-    queues = std::make_unique<Queue[]>(tables.channels.size());
-    for (size_t channel = 0; channel < tables.channels.size(); ++channel)
-      queues[channel].receiver = &supervisor.waiter(tables.channels[channel].to);
+  void open(const runtime::Network &network, runtime::Supervisor &supervisor) {
+    queues = std::make_unique<Queue[]>(network.lines.size());
+    for (size_t channel = 0; channel < network.lines.size(); ++channel)
+      queues[channel].receiver = &supervisor.waiter(network.lines[channel].to);
   }
   Request startSend(const runtime::Message &message, Token &boundary) {
     Queue &queue = queues[message.channel];

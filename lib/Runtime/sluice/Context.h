@@ -7,8 +7,9 @@ namespace sluice::runtime {
 
 struct Context {
   Op op;
-  unsigned device, stage;
-  unsigned microbatch; ///< noMicrobatch in zero, reduce and update.
+  unsigned device, replica, stage;
+  unsigned microbatch; ///< noMicrobatch where there is none. With sequence splits a unit of one.
+  unsigned split;      ///< Of the whole microbatch `microbatch / splits`; 0 without sequence splits.
   uint64_t step;       ///< Counted from 0 over all runs of an executor.
   uint32_t index;      ///< Row in the device's table.
   uint32_t savedSlot, pendingSlot;
@@ -17,18 +18,39 @@ struct Context {
   bool lastContribution;  ///< Nothing is added after this op and before the reduction.
   bool keepInput;         ///< A forward that need not fill its Saved: a recompute will.
   bool keepNothing;       ///< A forward that is not followed by a backward.
+  bool isStarted;         ///< Only started: a `finish` follows.
+  bool isLocal;           ///< norm: of this device's stages alone.
   double lossFactor;      ///< samples(m) / batch; 0 without a microbatch.
-  /// Hash of seed, step, stage and microbatch: the same in a forward and in its recompute. Seed a
-  /// generator with it; state shared between ops would depend on the order they run in.
+  /// scale: what multiplies the accumulated gradient. Backward: the incoming gradient; its input half: the
+  /// gradient it passes on; its weight half: its contribution. 1 where the schedule says nothing.
+  double factor;
+  /// Hash of seed, step, stage and microbatch: the same in a forward and in its recompute, another in every
+  /// replica. Seed a generator with it; state shared between ops would depend on the order they run in.
   uint64_t randomKey;
+  uint32_t weights;    ///< Version of the stage's weights to read, of Copy::versions.
+  uint32_t newWeights; ///< update: the version to write; may be the one that is read.
+  uint32_t tie;        ///< Of the tied weight that is meant, into Tables::ties; noWeight: none.
+  uint32_t member;     ///< pack, add, unpack: whose it is, counted from 0 in the joint op.
+  Op of;               ///< finish: the op that ends; otherwise `op`.
 };
 
-/// What is sent: named by the op and the stage at the caller's end.
+/// What is sent: named by the op and the stage at the caller's end. Of joint ops `op` is that op.
 struct Message {
   Op op;
-  uint32_t channel, from, to;
+  uint32_t channel, from, to; ///< Channel and workers of Network.
   uint32_t stage, microbatch;
   uint64_t step;
+};
+
+/// Who is connected with whom in a run. A worker is a device of a replica: worker = replica × devices +
+/// device. Channels are those of the tables, replica by replica, then those of joint ops.
+struct Line {
+  uint32_t from, to;        ///< Workers.
+  uint32_t sends, receives; ///< Most requests that are open at once at each end.
+};
+struct Network {
+  uint32_t workers = 0;
+  std::span<const Line> lines; ///< By channel.
 };
 
 /// One round of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose output bits all depend on all inputs.
@@ -38,6 +60,7 @@ constexpr uint64_t mixBits(uint64_t value) {
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
 }
+/// `microbatch`: counted over all replicas, replica × microbatches + microbatch.
 constexpr uint64_t randomKey(uint64_t seed, uint64_t step, uint32_t stage, uint32_t microbatch) {
   return mixBits(mixBits(mixBits(seed) ^ step) ^ (uint64_t{stage} << 32 | microbatch));
 }

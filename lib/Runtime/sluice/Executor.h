@@ -36,9 +36,10 @@ public:
   Executor(const ScheduleType &schedule, MakeStage &&makeStage, Options options = {},
            Transport transport = {}, Observer observer = {})
       : tables(schedule), transport(std::move(transport)), observer_(std::move(observer)),
-        supervisor(tables, options.noProgressLimit),
+        lines(linesOf(tables)),
+        supervisor(tables, static_cast<uint32_t>(tables.devices.size()), options.noProgressLimit),
         meetings(std::make_unique<Meeting<Stage>[]>(tables.stages)) {
-    this->transport.open(tables, supervisor);
+    this->transport.open({static_cast<uint32_t>(tables.devices.size()), lines}, supervisor);
     for (uint32_t device = 0; device < tables.devices.size(); ++device)
       workers.push_back(
           std::make_unique<WorkerType>(tables, device, options.seed, supervisor, this->transport, observer_));
@@ -81,9 +82,18 @@ public:
 
 private:
   using WorkerType = Worker<Stage, uses, Transport, Observer>;
+  static std::vector<Line> linesOf(const Tables &tables) {
+    std::vector<Line> lines;
+    for (const Channel &channel : tables.channels)
+      lines.push_back({channel.from, channel.to, tables.devices[channel.from].boundaries,
+                       tables.devices[channel.to].boundaries});
+    return lines;
+  }
+
   const Tables tables;
   Transport transport;
   Observer observer_;
+  const std::vector<Line> lines; // by channel
   Supervisor supervisor;
   std::unique_ptr<Meeting<Stage>[]> meetings;
   std::vector<std::unique_ptr<Stage>> stages;

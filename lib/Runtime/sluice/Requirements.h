@@ -11,10 +11,10 @@ namespace sluice::runtime {
 
 template <class Transport, class Boundary>
 concept TransportOf =
-    requires(Transport &transport, const Tables &tables, Supervisor &supervisor, Message message,
+    requires(Transport &transport, const Network &network, Supervisor &supervisor, Message message,
              Boundary &boundary, typename Transport::Request request, Waiter &waiter) {
       { Transport::channelModel } -> std::convertible_to<ChannelModel>;
-      transport.open(tables, supervisor);
+      transport.open(network, supervisor);
       { transport.startSend(message, boundary) } -> std::same_as<typename Transport::Request>;
       { transport.startReceive(message, boundary) } -> std::same_as<typename Transport::Request>;
       { transport.wait(request, waiter) } -> std::same_as<bool>;

@@ -1,9 +1,10 @@
 // The tables of a generated schedule: what every device runs, in order, with its buffers assigned.
 // Light on purpose: generated headers include only this file; whoever runs a schedule includes Executor.h.
 //
-// A device owns three pools of slots: boundaries (activations and gradients that cross an edge between
-// stages), saveds (what a forward leaves for its backward) and pendings (what an input half leaves for
-// its weight half). Instructions name slots by index; `noSlot` means none.
+// A device owns pools of slots: boundaries (activations and gradients that cross an edge between stages),
+// saveds (what a forward leaves for its backward), pendings (what an input half leaves for its weight half),
+// hosts (a saved activation that was moved to host memory) and carries (what the splits of one sequence hand
+// to each other). Instructions name slots by index; `noSlot` means none.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,14 @@
 namespace sluice::runtime {
 
 /// Changes whenever the meaning of a row changes; generated code asserts the one it was written for.
-inline constexpr int tableFormat = 1;
+inline constexpr int tableFormat = 2;
 inline constexpr uint32_t noSlot = ~0u;
 inline constexpr uint32_t noMicrobatch = ~0u;
+inline constexpr uint32_t noWeight = ~0u;
 
 /// What a row does, and what its slots a, b, c, d are. Load and Loss are no ops of a schedule: they belong
-/// to the first stage's forward and to the last stage's backward, whose rows follow them.
+/// to the first stage's forward and to the last stage's backward, whose rows follow them. Nor are the
+/// operands, SkipInput to Factor: what the row behind them needs beside its own slots.
 enum class Op : uint8_t {
   Load,              ///< a: boundary that receives the model's input.
   Forward,           ///< a: input, b: output, c: saved (none where nothing or only the input is kept).
@@ -28,40 +31,86 @@ enum class Op : uint8_t {
   BackwardWeight,    ///< d: pending.
   Recompute,         ///< a: kept input, c: saved.
   Drop,              ///< c: saved.
-  Zero,              ///< No slots, as Reduce and Update.
-  Reduce,            ///< Joint with all devices that hold a copy of the stage.
-  Update,            ///<
-  SendActivation,    ///< a: boundary, b: channel. Starts; the slot's next use waits.
+  Offload,           ///< c: saved, d: host. Started: both are in use until the wait.
+  Reload,            ///< As Offload.
+  Zero,              ///< No slots, as Reduce, Norm, Unshard and Reshard.
+  Scale,             ///< d: factor, an index into Tables::factors.
+  Reduce,            ///< Joint with all copies of the stage on all replicas.
+  ReduceTied,        ///< d: weight, an index into Tables::ties. `stage`: its lowest one here.
+  Norm,              ///< Joint with all devices on all replicas, or Local.
+  Update,            ///< a: version of the weights that is read, b: that is written; none: 0.
+  Unshard,           ///< Joint with the other replicas of this device.
+  Reshard,           ///<
+  SendActivation,    ///< a: boundary, b: channel. Starts; a Wait or the slot's next use waits.
   ReceiveActivation, ///< As above.
   SendGradient,      ///< As above.
   ReceiveGradient,   ///< As above.
+  Wait,              ///< Until what was started is done. b: its Op; of messages a: boundary, of Offload and
+                     ///< Reload c, d, of ReduceTied d: as in the row that started it.
+  SkipInput,         ///< Operand. a: boundary that comes over a skip edge, b: edge, into Tables::skips.
+  SkipOutput,        ///< Operand. a: boundary to fill for a skip edge, b: edge.
+  Carry,             ///< Operand. a: carry.
+  Weights,           ///< Operand. a: version of the weights to read.
+  Factor,            ///< Operand. d: factor, into Tables::factors.
 };
+inline constexpr unsigned opCount = 28;
 
 constexpr std::string_view name(Op op) {
-  constexpr std::string_view names[] = {
-      "load",         "forward", "loss",   "backward", "backward_input",  "backward_weight", "recompute",
-      "drop",         "zero",    "reduce", "update",   "send_activation", "recv_activation", "send_gradient",
-      "recv_gradient"};
+  constexpr std::string_view names[opCount] = {"load",
+                                               "forward",
+                                               "loss",
+                                               "backward",
+                                               "backward_input",
+                                               "backward_weight",
+                                               "recompute",
+                                               "drop",
+                                               "offload",
+                                               "reload",
+                                               "zero",
+                                               "scale",
+                                               "reduce",
+                                               "reduce_tied",
+                                               "norm",
+                                               "update",
+                                               "unshard",
+                                               "reshard",
+                                               "send_activation",
+                                               "recv_activation",
+                                               "send_gradient",
+                                               "recv_gradient",
+                                               "wait",
+                                               "skip_input",
+                                               "skip_output",
+                                               "carry",
+                                               "weights",
+                                               "factor"};
   return names[static_cast<unsigned>(op)];
 }
 constexpr bool isSend(Op op) { return op == Op::SendActivation || op == Op::SendGradient; }
 constexpr bool isReceive(Op op) { return op == Op::ReceiveActivation || op == Op::ReceiveGradient; }
-/// True for the ops a schedule is written in; false for load, loss and communication, which are added.
+constexpr bool isMessage(Op op) { return op >= Op::SendActivation && op <= Op::ReceiveGradient; }
+constexpr bool isOperand(Op op) { return op >= Op::SkipInput; }
+/// True for the ops a schedule is written in, but for communication; false for what is added: load, loss,
+/// messages, waits and operands.
 constexpr bool isScheduled(Op op) { return op < Op::SendActivation && op != Op::Load && op != Op::Loss; }
 
-/// Bits of Instruction::flags.
+/// Bits of Instruction::flags. Their meaning depends on the op.
 enum Flag : uint8_t {
   FirstContribution = 1, ///< The gradient is empty before this op: overwrite instead of adding.
   LastContribution = 2,  ///< No contribution follows before the reduction (or the update).
   KeepInput = 4,         ///< forward: only the input stays, for a recompute.
   KeepNothing = 8,       ///< forward: nothing stays.
+  Started = 16,          ///< Offload, reload, unshard and reductions: only starts; a Wait follows.
+  GroupFirst = 32,       ///< Messages: the first of several that are posted together.
+  GroupLast = 64,        ///< The last of them.
+  Local = 128,           ///< norm: of this device's stages alone.
 };
 
 struct Instruction {
   Op op;
   uint8_t flags;
-  uint16_t stage;      ///< The stage that is here, for sends and receives too.
-  uint32_t microbatch; ///< noMicrobatch for zero, reduce, update.
+  uint16_t stage;      ///< The stage that is here, for sends and receives too. Norm: 0.
+  uint32_t microbatch; ///< noMicrobatch for what has none.
   uint32_t a, b, c, d;
 };
 static_assert(sizeof(Instruction) == 24);
@@ -69,6 +118,7 @@ static_assert(sizeof(Instruction) == 24);
 struct Device {
   std::span<const Instruction> instructions;
   uint32_t boundaries, saveds, pendings; ///< Slots of each pool.
+  uint32_t hosts = 0, carries = 0;
 };
 
 /// A first-in first-out connection from one device to another; the n-th send pairs with the n-th receive.
@@ -79,15 +129,47 @@ struct Channel {
 /// A stage lives on a device. Listed by stage, then device.
 struct Copy {
   uint32_t stage, device;
+  uint32_t versions = 1; ///< Of its weights, that exist at once.
+  uint32_t newest = 0;   ///< Where the newest is at the end of a step; it is at 0 at the start.
+  uint32_t replica = 0;  ///< Set by the executor: tables are of one replica.
+};
+
+/// A weight on several stages.
+struct Tie {
+  std::string_view name;
+  std::span<const uint32_t> stages; ///< As written.
+  /// All copies are on one device: the weight is there once, and its gradient is part of that of the first
+  /// stage. Otherwise it is no part of any stage's: only ReduceTied adds it up.
+  bool isLocal;
+};
+
+/// An output of stage `from` that goes to stage `to` beside the chain.
+struct Skip {
+  uint32_t from, to;
+  bool hasGradient;
 };
 
 /// What blocks: a send ends when its receive has started, when a slot of the channel is free, or at once.
-enum class ChannelModel : uint8_t { rendezvous, eager, unbounded };
+/// `rendezvousPair` and `rendezvousDevice`: as rendezvous, but all messages between two devices, or all of a
+/// device, are served one after the other (NCCL, one communicator and stream).
+enum class ChannelModel : uint8_t { unbounded, eager, rendezvous, rendezvousPair, rendezvousDevice };
 /// The channel models that a schedule completes under.
 struct ChannelModels {
-  bool rendezvous, eager, unbounded;
+  bool unbounded, eager, rendezvous, rendezvousPair, rendezvousDevice;
   constexpr bool contains(ChannelModel model) const {
-    return model == ChannelModel::rendezvous ? rendezvous : model == ChannelModel::eager ? eager : unbounded;
+    switch (model) {
+    case ChannelModel::unbounded:
+      return unbounded;
+    case ChannelModel::eager:
+      return eager;
+    case ChannelModel::rendezvous:
+      return rendezvous;
+    case ChannelModel::rendezvousPair:
+      return rendezvousPair;
+    case ChannelModel::rendezvousDevice:
+      return rendezvousDevice;
+    }
+    return false;
   }
 };
 
@@ -95,6 +177,19 @@ struct ChannelModels {
 struct Uses {
   bool backward, splitBackward, recompute, zero, reduce, update;
   bool copies; ///< Some stage lives on several devices, so that a reduction adds over them.
+  bool offload = false, norm = false, unshard = false, scale = false;
+  bool tied = false;     ///< ReduceTied.
+  bool factors = false;  ///< Backwards with a factor.
+  bool skips = false;    ///< Skip edges.
+  bool carries = false;  ///< Sequence splits.
+  bool versions = false; ///< Several versions of weights at once.
+};
+
+/// What a reduction leaves.
+struct Reduction {
+  bool mean = false;    ///< Divided by the number of replicas.
+  bool sharded = false; ///< A replica keeps its shard.
+  bool copied = false;  ///< In a buffer of its own, which only the update reads.
 };
 
 /// Where a table comes from.
@@ -106,12 +201,18 @@ struct Provenance {
 
 struct Tables {
   Provenance provenance;
-  uint32_t stages, microbatches;
+  uint32_t stages, microbatches; ///< With sequence splits `microbatches` counts their units.
   std::span<const Device> devices;
   std::span<const Channel> channels;
   std::span<const Copy> copies;
   /// Per microbatch: what its mean loss counts in the loss of the step, samples(m) / batch.
   std::span<const double> lossFactor;
+  uint32_t splits = 1;   ///< Units of a whole microbatch: unit u is split u % splits of u / splits.
+  uint32_t replicas = 1; ///< Data-parallel, each with all devices.
+  Reduction reduction = {};
+  std::span<const double> factors = {};
+  std::span<const Tie> ties = {};
+  std::span<const Skip> skips = {};
 };
 
 /// A schedule as generated code defines it: tables, and in the type what is checked at compile time.

@@ -1,5 +1,6 @@
 // Who runs, who waits and for whom: how workers block, how one failure ends them all, and what is said
-// when nothing moves any more. One Supervisor serves one executor; each worker has one Waiter in it.
+// when nothing moves any more. One Supervisor serves one executor; each worker has one Waiter in it. A worker
+// is a device of a replica: worker = replica × devices + device.
 //
 // Waiting goes in three stages: spinning while there is a core for every device, yielding, and parking on
 // a condition variable. A worker that finds all workers waiting and no row finished for as long as the
@@ -26,18 +27,19 @@ namespace sluice::runtime {
 /// threw, its exception is nested (std::rethrow_if_nested).
 class ExecutionError : public std::runtime_error {
 public:
-  ExecutionError(const std::string &message, std::string schedule, uint32_t device, std::string op,
-                 uint32_t index, uint64_t step)
-      : std::runtime_error(message), schedule(std::move(schedule)), op(std::move(op)), device(device),
-        index(index), step(step) {}
+  ExecutionError(const std::string &message, std::string schedule, uint32_t replica, uint32_t device,
+                 std::string op, uint32_t index, uint64_t step)
+      : std::runtime_error(message), schedule(std::move(schedule)), op(std::move(op)), replica(replica),
+        device(device), index(index), step(step) {}
   std::string schedule, op;
-  uint32_t device, index; ///< Row in the device's table.
+  uint32_t replica, device, index; ///< index: row in the device's table.
   uint64_t step;
 };
 
-/// `forward(1, 3)`: stage, microbatch.
+/// `forward(1, 3)`: stage, microbatch. Of a wait: `wait recv_gradient(1, 3)`.
 inline std::string describe(const Instruction &row) {
-  std::string text(name(row.op));
+  std::string text(row.op == Op::Wait ? "wait " : "");
+  text += name(row.op == Op::Wait ? static_cast<Op>(row.b) : row.op);
   text += '(' + std::to_string(row.stage);
   if (row.microbatch != noMicrobatch)
     text += ", " + std::to_string(row.microbatch);
@@ -72,37 +74,40 @@ class Supervisor {
 public:
   using Clock = std::chrono::steady_clock;
 
-  Supervisor(const Tables &tables, std::chrono::milliseconds limit)
-      : tables(tables), limit(limit), workers(std::make_unique<Worker[]>(tables.devices.size())),
-        spins(std::thread::hardware_concurrency() > tables.devices.size() ? 20 : 0) {
-    for (uint32_t device = 0; device < tables.devices.size(); ++device)
-      workers[device].waiter.supervisor = this;
+  Supervisor(const Tables &tables, uint32_t workerCount, std::chrono::milliseconds limit)
+      : tables(tables), count(workerCount), limit(limit), workers(std::make_unique<Worker[]>(workerCount)),
+        spins(std::thread::hardware_concurrency() > workerCount ? 20 : 0) {
+    for (uint32_t worker = 0; worker < count; ++worker)
+      workers[worker].waiter.supervisor = this;
   }
 
-  Waiter &waiter(uint32_t device) { return workers[device].waiter; }
+  Waiter &waiter(uint32_t worker) { return workers[worker].waiter; }
   bool stopping() const { return stop.load(); }
 
-  /// The worker of `device` begins row `index`.
-  void reach(uint32_t device, uint64_t step, uint32_t index) {
-    workers[device].step.store(step, std::memory_order_relaxed);
-    workers[device].index.store(index, std::memory_order_relaxed);
+  /// `worker` begins row `index`.
+  void reach(uint32_t worker, uint64_t step, uint32_t index) {
+    workers[worker].step.store(step, std::memory_order_relaxed);
+    workers[worker].index.store(index, std::memory_order_relaxed);
   }
-  /// Around a wait: for which row (a started send or receive, or a reduce) and on which devices.
-  void beginWait(uint32_t device, uint32_t row) { workers[device].waitsFor.store(row); }
-  void endWait(uint32_t device) { workers[device].waitsFor.store(nothing); }
-  void finish(uint32_t device) { workers[device].finished.store(true); }
+  /// Around a wait: for which row (a started message or a joint op) and for which worker.
+  void beginWait(uint32_t worker, uint32_t row, uint32_t peer) {
+    workers[worker].peer.store(peer, std::memory_order_relaxed);
+    workers[worker].waitsFor.store(row);
+  }
+  void endWait(uint32_t worker) { workers[worker].waitsFor.store(nothing); }
+  void finish(uint32_t worker) { workers[worker].finished.store(true); }
   void begin() {
-    for (uint32_t device = 0; device < tables.devices.size(); ++device)
-      workers[device].finished.store(false);
+    for (uint32_t worker = 0; worker < count; ++worker)
+      workers[worker].finished.store(false);
   }
 
   /// A worker cannot go on: the first one to say so is reported, all others stop at their next wait or row.
-  void fail(uint32_t device, std::exception_ptr reason) {
+  void fail(uint32_t worker, std::exception_ptr reason) {
     {
       std::lock_guard lock(mutex);
       if (!failed) {
         failed = true;
-        failedDevice = device;
+        failedWorker = worker;
         failure = std::move(reason);
       }
     }
@@ -114,13 +119,13 @@ public:
     if (!failed)
       return;
     if (!failure)
-      throw error(failedDevice, report);
+      throw error(failedWorker, report);
     try {
       std::rethrow_exception(failure);
     } catch (const std::exception &reason) {
-      std::throw_with_nested(error(failedDevice, reason.what()));
+      std::throw_with_nested(error(failedWorker, reason.what()));
     } catch (...) {
-      std::throw_with_nested(error(failedDevice, "an exception that is no std::exception"));
+      std::throw_with_nested(error(failedWorker, "an exception that is no std::exception"));
     }
   }
 
@@ -132,16 +137,16 @@ private:
 
   struct alignas(64) Worker {
     std::atomic<uint64_t> step = 0;
-    std::atomic<uint32_t> index = 0, waitsFor = nothing;
+    std::atomic<uint32_t> index = 0, waitsFor = nothing, peer = 0;
     std::atomic<bool> finished = false;
     Waiter waiter;
   };
 
   void stopAll() {
     stop.store(true);
-    for (uint32_t device = 0; device < tables.devices.size(); ++device) {
-      std::lock_guard lock(workers[device].waiter.mutex);
-      workers[device].waiter.condition.notify_one();
+    for (uint32_t worker = 0; worker < count; ++worker) {
+      std::lock_guard lock(workers[worker].waiter.mutex);
+      workers[worker].waiter.condition.notify_one();
     }
   }
 
@@ -156,10 +161,10 @@ private:
     std::lock_guard lock(mutex);
     bool allWait = true;
     uint64_t position = 0;
-    for (uint32_t device = 0; device < tables.devices.size(); ++device) {
-      const Worker &worker = workers[device];
+    for (uint32_t number = 0; number < count; ++number) {
+      const Worker &worker = workers[number];
       allWait &= worker.finished.load() || worker.waitsFor.load() != nothing;
-      position += worker.step.load() * tables.devices[device].instructions.size() + worker.index.load();
+      position += worker.step.load() * rowsOf(number).size() + worker.index.load();
     }
     const Clock::time_point now = Clock::now();
     if (!allWait || position != lastPosition) {
@@ -180,76 +185,68 @@ private:
     return failed;
   }
 
-  /// The device that a waiting worker waits for; of a reduction, the first that has not come to it.
-  uint32_t blockerOf(uint32_t device) const {
-    const Instruction &row = tables.devices[device].instructions[workers[device].waitsFor.load()];
-    if (isSend(row.op))
-      return tables.channels[row.b].to;
-    if (isReceive(row.op))
-      return tables.channels[row.b].from;
-    for (const Copy &copy : tables.copies) {
-      if (copy.stage != row.stage || copy.device == device)
-        continue;
-      const uint32_t other = workers[copy.device].waitsFor.load();
-      const bool isThere = other != nothing &&
-                           tables.devices[copy.device].instructions[other].op == Op::Reduce &&
-                           tables.devices[copy.device].instructions[other].stage == row.stage;
-      if (!isThere)
-        return copy.device;
-    }
-    return device;
+  uint32_t deviceOf(uint32_t worker) const { return worker % static_cast<uint32_t>(tables.devices.size()); }
+  uint32_t replicaOf(uint32_t worker) const { return worker / static_cast<uint32_t>(tables.devices.size()); }
+  std::span<const Instruction> rowsOf(uint32_t worker) const {
+    return tables.devices[deviceOf(worker)].instructions;
+  }
+  /// `device 2`, and of several replicas which.
+  std::string nameOf(uint32_t worker) const {
+    std::string text = "device " + std::to_string(deviceOf(worker));
+    return count == tables.devices.size() ? text
+                                          : "replica " + std::to_string(replicaOf(worker)) + ", " + text;
   }
 
   std::string describeStuck() {
     std::string text = "no progress for " + std::to_string(limit.count()) + " ms";
     uint32_t start = nothing;
-    for (uint32_t device = 0; device < tables.devices.size(); ++device) {
-      const Worker &worker = workers[device];
-      text += "\n  device " + std::to_string(device);
+    for (uint32_t number = 0; number < count; ++number) {
+      const Worker &worker = workers[number];
+      text += "\n  " + nameOf(number);
       if (worker.finished.load()) {
         text += " has finished";
         continue;
       }
       if (start == nothing)
-        start = device;
-      const std::span<const Instruction> rows = tables.devices[device].instructions;
+        start = number;
+      const std::span<const Instruction> rows = rowsOf(number);
       text += " at " + describe(rows[worker.index.load()]) + ", row " + std::to_string(worker.index.load()) +
               ", step " + std::to_string(worker.step.load()) + ", waits for " +
-              describe(rows[worker.waitsFor.load()]) + " with device " + std::to_string(blockerOf(device));
+              describe(rows[worker.waitsFor.load()]) + " with " + nameOf(worker.peer.load());
     }
-    failedDevice = start;
+    failedWorker = start;
     return text + describeCycle(start);
   }
 
-  std::string describeCycle(uint32_t device) const {
-    std::vector<bool> seen(tables.devices.size());
-    while (!workers[device].finished.load() && !seen[device]) {
-      seen[device] = true;
-      device = blockerOf(device);
+  std::string describeCycle(uint32_t worker) const {
+    std::vector<bool> seen(count);
+    while (!workers[worker].finished.load() && !seen[worker]) {
+      seen[worker] = true;
+      worker = workers[worker].peer.load();
     }
-    if (workers[device].finished.load())
-      return "\n  no cycle: device " + std::to_string(device) +
-             " has finished, so what is awaited never comes";
-    std::string text = "\n  cycle: device " + std::to_string(device);
-    uint32_t next = device;
+    if (workers[worker].finished.load())
+      return "\n  no cycle: " + nameOf(worker) + " has finished, so what is awaited never comes";
+    std::string text = "\n  cycle: " + nameOf(worker);
+    uint32_t next = worker;
     do {
-      next = blockerOf(next);
-      text += " -> " + std::to_string(next);
-    } while (next != device);
+      next = workers[next].peer.load();
+      text += " -> " + (count == tables.devices.size() ? std::to_string(next) : nameOf(next));
+    } while (next != worker);
     return text;
   }
 
-  ExecutionError error(uint32_t device, const std::string &reason) const {
-    const uint32_t index = workers[device].index.load();
-    const uint64_t step = workers[device].step.load();
+  ExecutionError error(uint32_t worker, const std::string &reason) const {
+    const uint32_t index = workers[worker].index.load();
+    const uint64_t step = workers[worker].step.load();
     std::string schedule(tables.provenance.schedule);
-    std::string op = describe(tables.devices[device].instructions[index]);
-    std::string message = "schedule " + schedule + ", device " + std::to_string(device) + ", " + op +
-                          ", row " + std::to_string(index) + ", step " + std::to_string(step) + ": " + reason;
-    return {message, std::move(schedule), device, std::move(op), index, step};
+    std::string op = describe(rowsOf(worker)[index]);
+    std::string message = "schedule " + schedule + ", " + nameOf(worker) + ", " + op + ", row " +
+                          std::to_string(index) + ", step " + std::to_string(step) + ": " + reason;
+    return {message, std::move(schedule), replicaOf(worker), deviceOf(worker), std::move(op), index, step};
   }
 
   const Tables &tables;
+  const uint32_t count; // of workers
   const std::chrono::milliseconds limit;
   std::unique_ptr<Worker[]> workers;
   const unsigned spins;
@@ -257,7 +254,7 @@ private:
 
   std::mutex mutex; // of what follows
   bool failed = false;
-  uint32_t failedDevice = 0;
+  uint32_t failedWorker = 0;
   std::exception_ptr failure; // null: stuck
   std::string report;
   uint64_t lastPosition = unknownPosition;

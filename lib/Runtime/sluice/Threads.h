@@ -2,8 +2,8 @@
 // sender's boundary with the receiver's, as soon as both have started: nothing is copied or allocated, the
 // two buffers change owners, and a send ends when its receive has started (rendezvous).
 //
-// A channel holds at most as many open requests as its devices have boundary slots, so its queues are
-// allocated once. Both ends lock the channel for the few instructions of a start; waiting reads one atomic.
+// The most requests that are open at once are known, so the queues are allocated once. Both ends lock the
+// channel for the few instructions of a start; waiting reads one atomic.
 #pragma once
 
 #include "Context.h"
@@ -27,14 +27,14 @@ public:
     uint64_t number = 0;
   };
 
-  void open(const Tables &tables, Supervisor &supervisor) {
-    pipes = std::make_unique<Pipe[]>(tables.channels.size());
-    for (size_t channel = 0; channel < tables.channels.size(); ++channel) {
-      const auto [from, to] = tables.channels[channel];
-      pipes[channel].sends.resize(std::max(1u, tables.devices[from].boundaries));
-      pipes[channel].receives.resize(std::max(1u, tables.devices[to].boundaries));
-      pipes[channel].sender = &supervisor.waiter(from);
-      pipes[channel].receiver = &supervisor.waiter(to);
+  void open(const Network &network, Supervisor &supervisor) {
+    pipes = std::make_unique<Pipe[]>(network.lines.size());
+    for (size_t channel = 0; channel < network.lines.size(); ++channel) {
+      const Line &line = network.lines[channel];
+      pipes[channel].sends.resize(std::max(1u, line.sends));
+      pipes[channel].receives.resize(std::max(1u, line.receives));
+      pipes[channel].sender = &supervisor.waiter(line.from);
+      pipes[channel].receiver = &supervisor.waiter(line.to);
     }
   }
 

@@ -77,8 +77,10 @@ private:
     const bool hasMicrobatch = row.microbatch != noMicrobatch;
     return {.op = row.op,
             .device = device,
+            .replica = 0,
             .stage = row.stage,
             .microbatch = row.microbatch,
+            .split = hasMicrobatch ? row.microbatch % tables.splits : 0,
             .step = step,
             .index = index,
             .savedSlot = usesSaved(row.op) ? row.c : noSlot,
@@ -89,8 +91,16 @@ private:
             .lastContribution = (row.flags & LastContribution) != 0,
             .keepInput = (row.flags & KeepInput) != 0,
             .keepNothing = (row.flags & KeepNothing) != 0,
+            .isStarted = (row.flags & Started) != 0,
+            .isLocal = (row.flags & Local) != 0,
             .lossFactor = hasMicrobatch ? tables.lossFactor[row.microbatch] : 0,
-            .randomKey = randomKey(seed, step, row.stage, row.microbatch)};
+            .factor = 1,
+            .randomKey = randomKey(seed, step, row.stage, row.microbatch),
+            .weights = 0,
+            .newWeights = 0,
+            .tie = noWeight,
+            .member = 0,
+            .of = row.op};
   }
   static constexpr bool usesSaved(Op op) {
     return op == Op::Forward || op == Op::Backward || op == Op::BackwardInput || op == Op::Recompute ||
@@ -139,6 +149,20 @@ private:
       if constexpr (uses.update)
         stage.update(context);
       return;
+    case Op::Offload:
+    case Op::Reload:
+    case Op::Scale:
+    case Op::ReduceTied:
+    case Op::Norm:
+    case Op::Unshard:
+    case Op::Reshard:
+    case Op::Wait:
+    case Op::SkipInput:
+    case Op::SkipOutput:
+    case Op::Carry:
+    case Op::Weights:
+    case Op::Factor:
+      throw std::logic_error("a row that this runtime does not carry out");
     case Op::SendActivation:
     case Op::SendGradient:
     case Op::ReceiveActivation:
@@ -174,15 +198,17 @@ private:
       return unusedBoundary;
     OpenRequest &entry = open[slot];
     if (entry.request) {
-      await(entry.row, [&] { return transport.wait(*entry.request, waiter); });
+      const Channel &channel = tables.channels[rows[entry.row].b];
+      await(entry.row, channel.from == device ? channel.to : channel.from,
+            [&] { return transport.wait(*entry.request, waiter); });
       entry.request.reset();
     }
     return boundaries[slot];
   }
   Saved &saved(uint32_t slot) { return slot == noSlot ? unusedSaved : saveds[slot]; }
 
-  template <class Wait> void await(uint32_t row, Wait &&wait) {
-    supervisor.beginWait(device, row);
+  template <class Wait> void await(uint32_t row, uint32_t peer, Wait &&wait) {
+    supervisor.beginWait(device, row, peer);
     const bool isDone = wait();
     supervisor.endWait(device);
     if (!isDone)
@@ -208,10 +234,11 @@ private:
     if (meeting.arrived.fetch_add(1) + 1 == all && !leads)
       supervisor.waiter(meeting.devices.front()).wake();
     if (!leads)
-      return await(context.index,
+      return await(context.index, meeting.devices.front(),
                    [&] { return waiter.until([&] { return meeting.completed.load() > round; }); });
 
-    await(context.index, [&] { return waiter.until([&] { return meeting.arrived.load() == all; }); });
+    await(context.index, meeting.devices.back(),
+          [&] { return waiter.until([&] { return meeting.arrived.load() == all; }); });
     stage.reduce(context, std::span<Stage *const>(meeting.copies));
     meeting.completed.store(round + 1);
     for (uint32_t other : meeting.devices)

@@ -9,5 +9,5 @@ struct Stage {
   void load(const Context &, Boundary &) {}
   void forward(const Context &, const Boundary &, Boundary &, Saved &) {}
 };
-using EagerOnly = Schedule<Uses{}, ChannelModels{.rendezvous = false, .eager = true, .unbounded = true}>;
+using EagerOnly = Schedule<Uses{}, ChannelModels{.unbounded = true, .eager = true}>;
 template class sluice::runtime::Executor<Stage, EagerOnly>;
