@@ -10,6 +10,7 @@
 
 #include "IR/CostModel.h"
 #include "IR/Program.h"
+#include "Passes/ExecutorTables.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -18,28 +19,6 @@
 #include <optional>
 
 namespace sluice {
-
-struct DeviceTable {
-  std::vector<runtime::Instruction> rows;
-  uint32_t boundaries = 0, saveds = 0, pendings = 0;
-};
-
-/// A fraction such as samples(m) / batch, kept apart so that it can be printed exactly.
-struct LossFactor {
-  int64_t numerator = 1, denominator = 1;
-  double value() const { return static_cast<double>(numerator) / static_cast<double>(denominator); }
-};
-
-struct ExecutorTables {
-  uint32_t stages = 0, microbatches = 0;
-  std::vector<DeviceTable> devices;
-  std::vector<runtime::Channel> channels;
-  std::vector<runtime::Copy> copies;
-  std::vector<LossFactor> lossFactors; ///< Per microbatch.
-  runtime::Uses uses{};
-  /// Early communication completes under every model.
-  static constexpr runtime::ChannelModels verified{true, true, true, true, true};
-};
 
 /// What of the program an executor does not know yet, in words; empty: it knows all.
 llvm::StringRef unknownToExecutors(const Program &program, const CostModel &costs);
