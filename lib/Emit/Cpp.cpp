@@ -3,6 +3,7 @@
 #include "Emit/CppDigest.h"
 #include "Emit/CppRuntime.h"
 #include "Emit/CppTables.h"
+#include "Events/Completion.h"
 #include "Passes/AssignSlots.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -136,8 +137,15 @@ std::string cppIdentifier(llvm::StringRef name) {
 }
 
 std::vector<EmittedFile> emitCpp(const Program &program, const CostModel &costs, const CppOptions &options) {
-  const std::optional<ExecutorTables> tables = assignSlots(program, costs);
+  const std::optional<ExecutorTables> tables = executorTables(program, costs);
   return tables ? emitCpp(program, *tables, options) : std::vector<EmittedFile>();
+}
+
+std::optional<ExecutorTables> executorTables(const Program &program, const CostModel &costs) {
+  std::optional<ExecutorTables> tables = assignSlots(program, costs);
+  if (tables)
+    tables->verified = verifiedModels(program, costs);
+  return tables;
 }
 
 std::vector<EmittedFile> emitCpp(const Program &program, const ExecutorTables &tables,

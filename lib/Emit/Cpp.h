@@ -12,6 +12,7 @@
 #include "IR/Program.h"
 #include "Passes/ExecutorTables.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,13 @@ struct CppOptions {
   size_t explicitRows = 20'000;
 };
 
+/// What is emitted, and what a digest is of: slots assigned, with the channel models that the program
+/// completes under. None for one that cannot run to its end (302, 2xx).
+std::optional<ExecutorTables> executorTables(const Program &program, const CostModel &costs);
+
 /// `program` has been verified; one that cannot run to its end (302, 2xx) gives no files.
 std::vector<EmittedFile> emitCpp(const Program &program, const CostModel &costs, const CppOptions &options);
-/// Of tables that `assignSlots` has made of `program`.
+/// Of the tables of `program`.
 std::vector<EmittedFile> emitCpp(const Program &program, const ExecutorTables &tables,
                                  const CppOptions &options);
 

@@ -93,7 +93,14 @@ ExitCode runGenerate() {
       [&](Instance &instance) {
         if (!instance.verdict.clean)
           return;
-        if (llvm::StringRef what = unknownToExecutors(instance.program, instance.costs); !what.empty()) {
+        llvm::StringRef what = unknownToExecutors(instance.program, instance.costs);
+        std::optional<ExecutorTables> tables;
+        if (what.empty())
+          tables = executorTables(instance.program, instance.costs);
+        if (tables && !tables->verified.unbounded) // the mildest of them
+          what = "an executor of what completes under no channel model with groups that complete one by one and "
+                 "transfers that move by themselves";
+        if (!what.empty()) {
           session.diagnostics.report(Rule::NotSupportedYet, instance.program.span, {{"what", what.str()}});
           return;
         }
@@ -104,7 +111,8 @@ ExitCode runGenerate() {
         options.source = arguments[1];
         options.withRuntime = withRuntime;
         options.explicitRows = explicitRows;
-        files = emitCpp(instance.program, instance.costs, options);
+        if (tables) // a clean verdict: it runs to its end
+          files = emitCpp(instance.program, *tables, options);
       });
   if (ExitCode code = session.finish(); code != Clean)
     return code;
