@@ -40,6 +40,12 @@ public:
         supervisor(tables, static_cast<uint32_t>(tables.devices.size()), options.noProgressLimit),
         meetings(std::make_unique<Meeting<Stage>[]>(tables.stages)) {
     this->transport.open({static_cast<uint32_t>(tables.devices.size()), lines}, supervisor);
+    if constexpr (ObserverOfTables<Observer>) {
+      std::vector<uint32_t> local(tables.devices.size());
+      for (uint32_t worker = 0; worker < local.size(); ++worker)
+        local[worker] = worker;
+      observer_.open(tables, local, static_cast<uint32_t>(local.size()));
+    }
     for (uint32_t device = 0; device < tables.devices.size(); ++device)
       workers.push_back(
           std::make_unique<WorkerType>(tables, device, options.seed, supervisor, this->transport, observer_));
