@@ -9,6 +9,7 @@
 // object is used by one thread at a time; callbacks of different devices run at the same time.
 #pragma once
 
+#include "Expand.h"
 #include "Worker.h"
 
 namespace sluice::runtime {
@@ -35,7 +36,7 @@ public:
   template <class MakeStage>
   Executor(const ScheduleType &schedule, MakeStage &&makeStage, Options options = {},
            Transport transport = {}, Observer observer = {})
-      : tables(schedule),
+      : plain(schedule), tables(plain.tables()),
         supervisor(tables, static_cast<uint32_t>(tables.devices.size()), options.noProgressLimit),
         transport(std::move(transport)), observer_(std::move(observer)), lines(linesOf(tables)),
         meetings(std::make_unique<Meeting<Stage>[]>(tables.stages)) {
@@ -110,7 +111,8 @@ private:
   }
 
   // A transport may run threads that use the supervisor, so it goes first.
-  const Tables tables;
+  const PlainTables plain;
+  const Tables &tables;
   Supervisor supervisor;
   Transport transport;
   Observer observer_;
