@@ -99,8 +99,7 @@ void damage(const CompiledSchedule &schedule, unsigned turns, std::mt19937 &rand
   options.readsNewest = schedule.program.versions == VersionRule::Newest;
   for (const Op &op : schedule.program.ops)
     options.keepsUsed |= op.kind == OpKind::Zero || op.overwrites();
-  if (!schedule.costs.asynchronous)
-    options.wanted = [&](uint32_t, uint32_t, uint32_t unit) { return wantedFactor(schedule, unit); };
+  options.wanted = [&](uint32_t unit, size_t count) { return wantedFactor(schedule, unit, count); };
   for (unsigned turn = 0; turn < turns; ++turn) {
     ExecutorTables damaged = *original;
     const auto number = static_cast<uint32_t>(random() % damaged.devices.size());
