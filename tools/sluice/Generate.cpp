@@ -1,5 +1,6 @@
 // sluice generate cpp: the executor of one schedule, written only where it differs from what is there.
 #include "Common.h"
+#include "DependencyFile.h"
 
 #include "Emit/Cpp.h"
 #include "Passes/AssignSlots.h"
@@ -27,6 +28,13 @@ static cl::opt<bool> check("check", cl::desc("Write nothing; exit 1 and list the
 static cl::opt<bool> withRuntime("with-runtime", cl::desc("Also write the runtime's headers"),
                                  cl::sub(generateCommand));
 
+static cl::opt<std::string> depfile("depfile",
+                                    cl::desc("Also write, in the form of make, what the stamp depends on"),
+                                    cl::value_desc("FILE"), cl::sub(generateCommand));
+static cl::opt<std::string> stamp("stamp",
+                                  cl::desc("Also write this file, whether or not a source had to change"),
+                                  cl::value_desc("FILE"), cl::sub(generateCommand));
+
 static bool isCurrent(llvm::StringRef path, llvm::StringRef text) {
   auto file = llvm::MemoryBuffer::getFile(path);
   return file && (*file)->getBuffer() == text;
@@ -43,6 +51,10 @@ ExitCode runGenerate() {
     return usageError("sluice generate cpp FILE -o DIR");
   if (output.empty())
     return usageError("say where to write with -o DIR");
+  if (check && (!depfile.empty() || !stamp.empty()))
+    return usageError("--check writes nothing: leave out --depfile and --stamp");
+  if (!depfile.empty() && stamp.empty())
+    return usageError("--depfile says what a stamp depends on: add --stamp FILE");
   Session session;
   if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
     return code;
@@ -83,6 +95,13 @@ ExitCode runGenerate() {
     else if (ExitCode code = write(path, file.text); code != Clean)
       return code;
   }
+  if (!depfile.empty())
+    if (ExitCode code = write(depfile, dependencyText(stamp, session.loader.opened())); code != Clean)
+      return code;
+  // Last, so that a run which failed is repeated.
+  if (!stamp.empty())
+    if (ExitCode code = write(stamp, stampText(files)); code != Clean)
+      return code;
   return check && stale ? Findings : Clean;
 }
 
