@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
-set(built ${PROJECT_BINARY_DIR}/${package})
+set(built ${PROJECT_BINARY_DIR})
 
 get_property(runtimeFolder GLOBAL PROPERTY SLUICE_RUNTIME_FOLDER)
 get_property(runtimeHeaders GLOBAL PROPERTY SLUICE_RUNTIME_HEADERS)
