@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from pathlib import Path
 
 from projects import Project, check, fresh, install, options, run
 
@@ -111,6 +112,21 @@ def two_folders(given, prefix, work, project):
     check(len(other.generated()) > 6 and other.generated() == project.generated(), "equal bytes from two folders")
 
 
+def guide(given, prefix, work):
+    """The first example of docs/cmake.md, as it stands there."""
+    text = (Path(given.sources) / "docs/cmake.md").read_text()
+    folder = fresh(work / "guide")
+    (folder / "CMakeLists.txt").write_text(re.search(r"```cmake\n(.*?)```", text, re.DOTALL).group(1))
+    (folder / "schedules").mkdir()
+    (folder / "schedules/order.sluice").write_text('import "std/zb_h1";\n')
+    (folder / "main.cpp").write_text('#include "zb_h1.h"\n#include <sluice/Executor.h>\n'
+                                     "int main() { return zb_h1::schedule.microbatches == 16 ? 0 : 1; }\n")
+    run(given.cmake, "-S", folder, "-B", folder / "build", "-G", given.generator, f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DCMAKE_CXX_COMPILER={given.compiler}")
+    run(given.cmake, "--build", folder / "build")
+    run(folder / "build/train")
+
+
 def wrong_calls(given, prefix, work):
     for call, said in (
             ("sluice_generate(x FILE a.sluice)", "sluice_generate\\(x FILE file SCHEDULE schedule ...\\) needs both"),
@@ -128,7 +144,7 @@ def wrong_calls(given, prefix, work):
 
 
 def main():
-    given = options("--build", "--generator")
+    given = options("--build", "--generator", "--sources")
     work = fresh(given.work)
     # A folder with spaces, for the installation and for the project.
     prefix = install(given.cmake, given.build, work / "a prefix", "Runtime", "Tool")
@@ -142,6 +158,7 @@ def main():
     new_tool(project, prefix)
     two_folders(given, prefix, work, project)
     if given.generator == "Ninja":
+        guide(given, prefix, work)
         wrong_calls(given, prefix, work)
 
 

@@ -41,7 +41,8 @@ static bool isCurrent(llvm::StringRef path, llvm::StringRef text) {
 }
 
 static ExitCode write(llvm::StringRef path, llvm::StringRef text) {
-  if (std::error_code error = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (std::error_code error = llvm::sys::fs::create_directories(folder); error && !folder.empty())
     return usageError("cannot write " + path.str() + ": " + error.message());
   return writeFile(path, text);
 }
