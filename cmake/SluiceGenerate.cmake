@@ -36,7 +36,8 @@ function(sluice_generate target)
   endif()
 
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/sluice_generated/${target})
-  set(stamp ${folder}.stamp)
+  set(stamp ${folder}/${target}.stamp)
+  set(depfile ${folder}/${target}.d)
   set(options --schedule ${ARG_SCHEDULE} --name ${ARG_NAME})
   foreach(option NAMESPACE TRANSPORT INPUT)
     if(ARG_${option})
@@ -62,9 +63,9 @@ function(sluice_generate target)
   add_custom_command(
     OUTPUT ${stamp}
     BYPRODUCTS ${sources} ${headers}
-    COMMAND Sluice::sluice generate cpp ${ARG_FILE} ${options} -o ${folder} --depfile ${folder}.d --stamp ${stamp}
+    COMMAND Sluice::sluice generate cpp ${ARG_FILE} ${options} -o ${folder} --depfile ${depfile} --stamp ${stamp}
     DEPENDS ${ARG_FILE} Sluice::sluice
-    DEPFILE ${folder}.d
+    DEPFILE ${depfile}
     COMMENT "Generating the executor ${target} from ${shown}"
     VERBATIM)
   # Make knows of by-products only that something before has made them.

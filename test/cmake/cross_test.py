@@ -44,6 +44,18 @@ def refuses(project, said, *settings):
     shutil.rmtree(project.build_folder)
 
 
+def files(prefix):
+    return {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
+
+
+def lacks(given, work, prefix, components, said):
+    folder = fresh(work / "lacks")
+    (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(Lacks LANGUAGES CXX)\n"
+                                           f"find_package(Sluice REQUIRED {components})\n")
+    output = run(given.cmake, "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}", expect=1)
+    check(said in " ".join(output.split()), f"what is not there is said: {said}", output)
+
+
 def main():
     given = options("--build", "--sources")
     work = fresh(given.work)
@@ -75,13 +87,18 @@ def main():
     shutil.rmtree(project.build_folder)
     builds(project, cross, f"-DSLUICE_FOLDER={given.sources}", f"-DSLUICE_EXECUTABLE={tool}")
 
+    # The runtime from sources, where there is no LLVM, fmt or ANTLR.
+    alone = work / "runtime alone"
+    run(given.cmake, "-S", given.sources, "-B", alone, "-DSLUICE_RUNTIME_ONLY=ON", f"-DCMAKE_CXX_COMPILER={given.compiler}",
+        "-DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON", "-DANTLR4=ANTLR4-NOTFOUND")
+    run(given.cmake, "--install", alone, "--prefix", work / "installed alone")
+    check(sorted(files(work / "installed alone")) == sorted(files(root / "usr") - {"bin/sluice"}),
+          "the same files as the component Runtime")
+
     # What is not there is said by name.
-    folder = fresh(work / "everything")
-    (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(Everything LANGUAGES CXX)\n"
-                                           "find_package(Sluice REQUIRED)\n")
-    output = run(given.cmake, "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={root}/usr", expect=1)
-    check("its libraries are not installed; executors need find_package(Sluice COMPONENTS Runtime)"
-          in " ".join(output.split()), "libraries that are not there", output)
+    lacks(given, work, root / "usr", "", "its libraries are not installed; executors need find_package(Sluice COMPONENTS "
+                                         "Runtime)")
+    lacks(given, work, work / "installed alone", "COMPONENTS Runtime Tool", "set SLUICE_EXECUTABLE to one")
 
 
 main()

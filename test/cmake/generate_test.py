@@ -128,6 +128,7 @@ def guide(given, prefix, work):
 
 
 def wrong_calls(given, prefix, work):
+    function = next(prefix.rglob("SluiceGenerate.cmake"))
     for call, said in (
             ("sluice_generate(x FILE a.sluice)", "sluice_generate\\(x FILE file SCHEDULE schedule ...\\) needs both"),
             ("sluice_generate(x FILE none.sluice SCHEDULE a)", "there is no file .*none.sluice"),
@@ -138,7 +139,7 @@ def wrong_calls(given, prefix, work):
         (folder / "CMakeLists.txt").write_text(
             f"cmake_minimum_required(VERSION 3.25)\nproject(Wrong LANGUAGES NONE)\n"
             f"add_executable(Sluice::sluice IMPORTED)\n"
-            f"include(\"{prefix}/lib/cmake/Sluice/SluiceGenerate.cmake\")\n{call}\n")
+            f"include(\"{function}\")\n{call}\n")
         output = run(given.cmake, "-S", folder, "-B", folder / "build", expect=1)
         check(re.search(said, " ".join(output.split())), f"{call} is answered by {said}", output)
 
