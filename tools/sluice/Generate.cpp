@@ -17,6 +17,12 @@ namespace cl = llvm::cl;
 static cl::list<std::string> arguments(cl::Positional, cl::desc("cpp FILE"), cl::sub(generateCommand));
 static cl::opt<std::string> output("o", cl::desc("Folder to write to"), cl::value_desc("DIR"),
                                    cl::sub(generateCommand));
+static cl::opt<std::string> depfile("depfile",
+                                    cl::desc("Also write, in the form of make, what the stamp depends on"),
+                                    cl::value_desc("FILE"), cl::sub(generateCommand));
+static cl::opt<std::string> stamp("stamp",
+                                  cl::desc("Also write this file, whether or not a source had to change"),
+                                  cl::value_desc("FILE"), cl::sub(generateCommand));
 static cl::opt<std::string> nameSpace("namespace", cl::desc("C++ namespace around the schedule's own"),
                                       cl::value_desc("NAME"), cl::sub(generateCommand));
 static cl::opt<std::string> fileName("name",
@@ -28,34 +34,39 @@ static cl::opt<bool> check("check", cl::desc("Write nothing; exit 1 and list the
 static cl::opt<bool> withRuntime("with-runtime", cl::desc("Also write the runtime's headers"),
                                  cl::sub(generateCommand));
 
-static cl::opt<std::string> depfile("depfile",
-                                    cl::desc("Also write, in the form of make, what the stamp depends on"),
-                                    cl::value_desc("FILE"), cl::sub(generateCommand));
-static cl::opt<std::string> stamp("stamp",
-                                  cl::desc("Also write this file, whether or not a source had to change"),
-                                  cl::value_desc("FILE"), cl::sub(generateCommand));
-
 static bool isCurrent(llvm::StringRef path, llvm::StringRef text) {
   auto file = llvm::MemoryBuffer::getFile(path);
   return file && (*file)->getBuffer() == text;
 }
 
 static ExitCode write(llvm::StringRef path, llvm::StringRef text) {
-  llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  if (std::error_code error = llvm::sys::fs::create_directories(folder); error && !folder.empty())
+  if (std::error_code error = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
     return usageError("cannot write " + path.str() + ": " + error.message());
   return writeFile(path, text);
+}
+
+/// The stamp comes last, so that a run which failed is repeated.
+static ExitCode writeForBuild(llvm::ArrayRef<std::string> opened, llvm::ArrayRef<EmittedFile> files) {
+  auto writeAt = [](const std::string &name, const std::string &text) {
+    llvm::SmallString<128> path(name);
+    llvm::sys::fs::make_absolute(path);
+    return write(path, text);
+  };
+  if (!depfile.empty())
+    if (ExitCode code = writeAt(depfile, dependencyText(stamp, opened)); code != Clean)
+      return code;
+  return stamp.empty() ? Clean : writeAt(stamp, stampText(files));
 }
 
 ExitCode runGenerate() {
   if (arguments.size() != 2 || arguments[0] != "cpp")
     return usageError("sluice generate cpp FILE -o DIR");
-  if (output.empty())
-    return usageError("say where to write with -o DIR");
   if (check && (!depfile.empty() || !stamp.empty()))
     return usageError("--check writes nothing: leave out --depfile and --stamp");
   if (!depfile.empty() && stamp.empty())
     return usageError("--depfile says what a stamp depends on: add --stamp FILE");
+  if (output.empty())
+    return usageError("say where to write with -o DIR");
   Session session;
   if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
     return code;
@@ -96,13 +107,8 @@ ExitCode runGenerate() {
     else if (ExitCode code = write(path, file.text); code != Clean)
       return code;
   }
-  if (!depfile.empty())
-    if (ExitCode code = write(depfile, dependencyText(stamp, session.loader.opened())); code != Clean)
-      return code;
-  // Last, so that a run which failed is repeated.
-  if (!stamp.empty())
-    if (ExitCode code = write(stamp, stampText(files)); code != Clean)
-      return code;
+  if (ExitCode code = writeForBuild(session.loader.opened(), files); code != Clean)
+    return code;
   return check && stale ? Findings : Clean;
 }
 
