@@ -1,5 +1,6 @@
 // sluice generate cpp: the executor of one schedule, written only where it differs from what is there.
 #include "Common.h"
+#include "DependencyFile.h"
 
 #include "Emit/Cpp.h"
 #include "Passes/AssignSlots.h"
@@ -18,6 +19,12 @@ namespace cl = llvm::cl;
 static cl::list<std::string> arguments(cl::Positional, cl::desc("cpp FILE"), cl::sub(generateCommand));
 static cl::opt<std::string> output("o", cl::desc("Folder to write to"), cl::value_desc("DIR"),
                                    cl::sub(generateCommand));
+static cl::opt<std::string> depfile("depfile",
+                                    cl::desc("Also write, in the form of make, what the stamp depends on"),
+                                    cl::value_desc("FILE"), cl::sub(generateCommand));
+static cl::opt<std::string> stamp("stamp",
+                                  cl::desc("Also write this file, whether or not a source had to change"),
+                                  cl::value_desc("FILE"), cl::sub(generateCommand));
 static cl::opt<std::string> nameSpace("namespace", cl::desc("C++ namespace around the schedule's own"),
                                       cl::value_desc("NAME"), cl::sub(generateCommand));
 static cl::opt<std::string> fileName("name",
@@ -72,9 +79,26 @@ static ExitCode checkCppNames() {
   return Clean;
 }
 
+/// The stamp comes last, so that a run which failed is repeated.
+static ExitCode writeForBuild(llvm::ArrayRef<std::string> opened, llvm::ArrayRef<EmittedFile> files) {
+  auto writeAt = [](const std::string &name, const std::string &text) {
+    llvm::SmallString<128> path(name);
+    llvm::sys::fs::make_absolute(path);
+    return write(path, text);
+  };
+  if (!depfile.empty())
+    if (ExitCode code = writeAt(depfile, dependencyText(stamp, opened)); code != Clean)
+      return code;
+  return stamp.empty() ? Clean : writeAt(stamp, stampText(files));
+}
+
 ExitCode runGenerate() {
   if (arguments.size() != 2 || arguments[0] != "cpp")
     return usageError("sluice generate cpp FILE -o DIR");
+  if (check && (!depfile.empty() || !stamp.empty()))
+    return usageError("--check writes nothing: leave out --depfile and --stamp");
+  if (!depfile.empty() && stamp.empty())
+    return usageError("--depfile says what a stamp depends on: add --stamp FILE");
   if (output.empty())
     return usageError("say where to write with -o DIR");
   if (ExitCode code = checkCppNames(); code != Clean)
@@ -129,6 +153,8 @@ ExitCode runGenerate() {
     else if (ExitCode code = write(path, file.text); code != Clean)
       return code;
   }
+  if (ExitCode code = writeForBuild(session.loader.opened(), files); code != Clean)
+    return code;
   return check && stale ? Findings : Clean;
 }
 

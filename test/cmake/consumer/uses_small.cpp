@@ -1,0 +1,4 @@
+#include "Describe.h"
+#include "pipeline.h"
+
+std::string small() { return describe(pipeline::schedule); }
