@@ -8,6 +8,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+#include <utility>
 
 namespace sluice {
 
@@ -53,6 +54,13 @@ public:
   Parser(llvm::StringRef text, uint32_t offset, JsonDocument &document, Diagnostics &diagnostics,
          const SourceManager &sources)
       : text(text), offset(offset), document(document), diagnostics(diagnostics), sources(sources) {}
+
+  using Visit = llvm::function_ref<void(const JsonValue &)>;
+  /// Items of the array at `key` of the root go to `visit`.
+  void passOn(llvm::StringRef key, Visit visit) {
+    visitedKey = key;
+    visitItem = visit;
+  }
 
   bool run() {
     if (!value(document.root, 0))
@@ -151,10 +159,17 @@ private:
     blanks();
     if (consume(']'))
       return true;
+    const bool isVisited = std::exchange(isNextVisited, false);
     while (true) {
+      const size_t decodedBefore = document.decoded.size();
       result.items.emplace_back();
       if (!value(result.items.back(), depth + 1))
         return false;
+      if (isVisited) {
+        visitItem(result.items.back());
+        result.items.clear();
+        document.decoded.resize(decodedBefore);
+      }
       blanks();
       if (consume(']'))
         return true;
@@ -190,6 +205,9 @@ private:
         return expected("\":\"");
       result.keys.push_back(key);
       result.items.emplace_back();
+      blanks();
+      isNextVisited =
+          visitItem && depth == 0 && key.name == visitedKey && at < text.size() && text[at] == '[';
       if (!value(result.items.back(), depth + 1))
         return false;
       blanks();
@@ -278,6 +296,9 @@ private:
   JsonDocument &document;
   Diagnostics &diagnostics;
   const SourceManager &sources;
+  llvm::StringRef visitedKey;
+  Visit visitItem;
+  bool isNextVisited = false; // the array that begins here
 };
 
 } // namespace
@@ -286,6 +307,15 @@ std::unique_ptr<JsonDocument> parseJson(const SourceManager &sources, Span text,
   auto document = std::make_unique<JsonDocument>();
   llvm::StringRef whole = sources.text(text);
   return Parser(whole, text.begin, *document, diagnostics, sources).run() ? std::move(document) : nullptr;
+}
+
+std::unique_ptr<JsonDocument> parseJson(const SourceManager &sources, Span text, Diagnostics &diagnostics,
+                                        llvm::StringRef key,
+                                        llvm::function_ref<void(const JsonValue &)> visit) {
+  auto document = std::make_unique<JsonDocument>();
+  Parser parser(sources.text(text), text.begin, *document, diagnostics, sources);
+  parser.passOn(key, visit);
+  return parser.run() ? std::move(document) : nullptr;
 }
 
 } // namespace sluice

@@ -4,6 +4,8 @@
 
 #include "Support/Diagnostics.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <deque>
 #include <memory>
 
@@ -34,6 +36,11 @@ struct JsonDocument {
 
 /// Nothing if `text` is no JSON; 101 or 103 says where. Texts point into `sources` and the document.
 std::unique_ptr<JsonDocument> parseJson(const SourceManager &sources, Span text, Diagnostics &diagnostics);
+/// The same of a text with one long array, that at `key` of the object that the text is: its items are
+/// visited one by one as they are read, and not kept, so memory does not grow with them.
+std::unique_ptr<JsonDocument> parseJson(const SourceManager &sources, Span text, Diagnostics &diagnostics,
+                                        llvm::StringRef key,
+                                        llvm::function_ref<void(const JsonValue &)> visit);
 
 /// `an array`, `the text "F3@1"`: what stands there, in words.
 std::string describe(const JsonValue &value);

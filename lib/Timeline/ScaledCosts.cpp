@@ -25,24 +25,39 @@ void eachTime(Costs &costs, Table visitTable, List visitList) {
 
 } // namespace
 
+static bool multiplyTimes(CostModel &costs, int64_t factor) {
+  bool fits = true;
+  auto times = [&](int64_t time) {
+    int64_t product = 0;
+    fits &= !__builtin_mul_overflow(time, factor, &product);
+    return product;
+  };
+  eachTime(
+      costs, [&](Times &table) { table = table.mapped(times); },
+      [&](std::vector<int64_t> &list) { llvm::transform(list, list.begin(), times); });
+  for (auto &[pair, time] : costs.overlapped)
+    time = times(time);
+  for (std::vector<Route> *routes : {&costs.routes, &costs.hostRoutes})
+    for (Route &route : *routes)
+      route.latency = times(route.latency);
+  return fits;
+}
+
+std::optional<CostModel> inSmallerUnit(const CostModel &costs, int64_t factor) {
+  auto unit = divide(costs.unit, Rational(factor));
+  CostModel result = costs;
+  if (!unit || !multiplyTimes(result, factor))
+    return std::nullopt;
+  result.unit = *unit;
+  return result;
+}
+
 ScaledCosts::ScaledCosts(const Program &program, const CostModel &costs)
     : program(program), costs(costs), scaled(costs) {
   for (const auto &[pair, time] : costs.overlapped)
     if (pair.first != pair.second)
       multiple = 200;
-  auto times = [&](int64_t time) {
-    int64_t product = 0;
-    fits_ &= !__builtin_mul_overflow(time, multiple, &product);
-    return product;
-  };
-  eachTime(
-      scaled, [&](Times &table) { table = table.mapped(times); },
-      [&](std::vector<int64_t> &list) { llvm::transform(list, list.begin(), times); });
-  for (auto &[pair, time] : scaled.overlapped)
-    time = times(time);
-  for (std::vector<Route> *routes : {&scaled.routes, &scaled.hostRoutes})
-    for (Route &route : *routes)
-      route.latency = times(route.latency);
+  fits_ = multiplyTimes(scaled, multiple);
 }
 
 /// Row by row, each once; `isFaster` is asked by stage and the row's first microbatch.

@@ -1,11 +1,14 @@
-// The costs of a model with one part of them a hundredth less, in a unit in which that is exact. Private to
-// lib/Timeline.
+// The costs of a model with one part of them a hundredth less, in a unit in which that is exact.
+// inSmallerUnit is for all; the class is private to lib/Timeline.
 #pragma once
 
 #include "IR/CostModel.h"
 #include "IR/Program.h"
 
 namespace sluice {
+
+/// The same costs with every time counted in a unit `factor` times smaller; nothing if one leaves 64 bits.
+std::optional<CostModel> inSmallerUnit(const CostModel &costs, int64_t factor);
 
 class ScaledCosts {
 public:

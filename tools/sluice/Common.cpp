@@ -22,28 +22,32 @@ cl::list<std::string>
                          "P=2..9 (9 not included)"),
                 cl::value_desc("NAME=VALUE"), cl::sub(checkCommand), cl::sub(simulateCommand),
                 cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(queueCommand), cl::sub(exportCommand),
-                cl::sub(diffCommand), cl::sub(listCommand), cl::sub(sweepCommand));
+                cl::sub(diffCommand), cl::sub(listCommand), cl::sub(sweepCommand), cl::sub(compareCommand),
+                cl::sub(calibrateCommand));
 cl::opt<std::string> scheduleName("schedule", cl::desc("Only the schedule of this name"),
                                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
                                   cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand),
-                                  cl::sub(diffCommand), cl::sub(sweepCommand));
+                                  cl::sub(diffCommand), cl::sub(sweepCommand), cl::sub(compareCommand),
+                                  cl::sub(calibrateCommand));
 cl::opt<std::string>
     transportName("transport",
                   cl::desc("What blocks, instead of what the file says: nccl, mpi, gloo, local, rendezvous, "
                            "unbounded, eager(2)"),
                   cl::value_desc("NAME"), cl::sub(checkCommand), cl::sub(simulateCommand),
-                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand),
-                  cl::sub(sweepCommand));
+                  cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(diffCommand), cl::sub(sweepCommand),
+                  cl::sub(compareCommand), cl::sub(calibrateCommand));
 cl::opt<uint64_t> maxOps("max-ops", cl::desc("Expand at most this many ops (default 200 million)"),
                          cl::init(200'000'000), cl::value_desc("N"), cl::sub(checkCommand),
                          cl::sub(simulateCommand), cl::sub(generateCommand), cl::sub(dumpCommand),
                          cl::sub(importCommand), cl::sub(exportCommand), cl::sub(diffCommand),
-                         cl::sub(sweepCommand));
+                         cl::sub(sweepCommand), cl::sub(compareCommand), cl::sub(calibrateCommand));
 
-static cl::opt<std::string> inputName(
-    "input", cl::desc("Format of the file where its name does not say it: megatron, deepspeed or json"),
-    cl::value_desc("FORMAT"), cl::sub(checkCommand), cl::sub(simulateCommand), cl::sub(generateCommand),
-    cl::sub(dumpCommand), cl::sub(exportCommand), cl::sub(diffCommand), cl::sub(sweepCommand));
+static cl::opt<std::string>
+    inputName("input",
+              cl::desc("Format of the file where its name does not say it: megatron, deepspeed or json"),
+              cl::value_desc("FORMAT"), cl::sub(checkCommand), cl::sub(simulateCommand),
+              cl::sub(generateCommand), cl::sub(dumpCommand), cl::sub(exportCommand), cl::sub(diffCommand),
+              cl::sub(sweepCommand), cl::sub(compareCommand), cl::sub(calibrateCommand));
 
 const Format *inputFormat() { return findFormat(inputName); }
 ExitCode checkInput() {
@@ -105,6 +109,17 @@ ExitCode finishOutput(ExitCode code) {
   llvm::outs().flush();
   ExitCode written = takeError(llvm::outs(), "the output");
   return written == Clean ? code : written;
+}
+
+std::optional<Rational> partOf(llvm::StringRef text) {
+  int64_t denominator = text.consume_back("%") ? 100 : 1;
+  auto [whole, fraction] = text.trim().split('.');
+  std::string digits = (whole + fraction).str();
+  if (digits.size() > 12 || digits.empty() || !llvm::all_of(digits, llvm::isDigit))
+    return std::nullopt;
+  for (size_t i = 0; i < fraction.size(); ++i)
+    denominator *= 10;
+  return Rational::make(std::stoll(digits), denominator);
 }
 
 CompileOptions compileOptions() {

@@ -12,7 +12,8 @@ enum ExitCode : int { Clean = 0, Findings = 1, Usage = 2, Fault = 3 };
 
 /// Options that many commands take.
 extern llvm::cl::SubCommand checkCommand, simulateCommand, generateCommand, dumpCommand, queueCommand,
-    explainCommand, importCommand, exportCommand, diffCommand, listCommand, initCommand, sweepCommand;
+    explainCommand, importCommand, exportCommand, diffCommand, listCommand, initCommand, sweepCommand,
+    compareCommand, calibrateCommand;
 extern llvm::cl::list<std::string> definitions;
 extern llvm::cl::opt<std::string> scheduleName, transportName;
 extern llvm::cl::opt<uint64_t> maxOps;
@@ -29,6 +30,8 @@ ExitCode runDiff();
 ExitCode runList();
 ExitCode runInit();
 ExitCode runSweep();
+ExitCode runCompare();
+ExitCode runCalibrate();
 
 /// The format that `--input` names; null without it. `checkInput` has made sure that there is one.
 const Format *inputFormat();
@@ -53,6 +56,8 @@ struct Session {
 };
 
 CompileOptions compileOptions();
+/// `1%`, `0.5%` or `0.01` as a part; nothing for anything else.
+std::optional<Rational> partOf(llvm::StringRef text);
 /// Usage if `--transport` names none there is.
 ExitCode checkTransport(const CompileOptions &options);
 /// True if every name of `-D` is a parameter of the file; else says so on stderr.

@@ -21,18 +21,6 @@ static cl::opt<std::string> tolerance("tolerance",
 static cl::opt<std::string> format("format", cl::desc("text or json"), cl::init("text"),
                                    cl::sub(diffCommand));
 
-/// `1%`, `0.5%` or `0.01`; nothing for anything else.
-static std::optional<Rational> partOf(llvm::StringRef text) {
-  int64_t denominator = text.consume_back("%") ? 100 : 1;
-  auto [whole, fraction] = text.trim().split('.');
-  std::string digits = (whole + fraction).str();
-  if (digits.size() > 12 || digits.empty() || !llvm::all_of(digits, llvm::isDigit))
-    return std::nullopt;
-  for (size_t i = 0; i < fraction.size(); ++i)
-    denominator *= 10;
-  return Rational::make(std::stoll(digits), denominator);
-}
-
 namespace {
 /// One of the two files, with the instances that it gives.
 struct Side {

@@ -42,6 +42,14 @@ cl::SubCommand diffCommand("diff",
                            "Compare two schedules op by op, and their figures\n\n  sluice diff old.sluice "
                            "new.sluice\n  sluice diff main.csv branch.csv --figures-only --tolerance "
                            "1%\n");
+cl::SubCommand compareCommand("compare",
+                              "Lay a measured timeline beside the predicted one\n\n  sluice compare "
+                              "pipeline.sluice run.trace.json\n  sluice compare pipeline.sluice "
+                              "run.trace.json --tolerance 10%\n");
+cl::SubCommand calibrateCommand("calibrate",
+                                "Write measured times as a profile, for `cost from`\n\n  sluice calibrate "
+                                "pipeline.sluice run.trace.json -o profile.json\n  sluice calibrate "
+                                "run.trace.json -o profile.json\n");
 cl::SubCommand exportCommand("export", "Write a schedule in another system's format\n\n  sluice export json "
                                        "pipeline.sluice -o pipeline.json\n");
 cl::SubCommand listCommand("list",
@@ -55,7 +63,7 @@ cl::SubCommand initCommand("init",
 
 /// Words of the contract's command line that have no meaning yet.
 static bool isLater(llvm::StringRef command) {
-  static constexpr llvm::StringRef later[] = {"fmt", "compare", "calibrate", "lsp", "completions", "solve"};
+  static constexpr llvm::StringRef later[] = {"fmt", "lsp", "completions", "solve"};
   return llvm::is_contained(later, command);
 }
 
@@ -84,6 +92,10 @@ static ExitCode dispatch() {
     return runList();
   if (initCommand)
     return runInit();
+  if (compareCommand)
+    return runCompare();
+  if (calibrateCommand)
+    return runCalibrate();
   llvm::outs() << "sluice " SLUICE_VERSION ": pipeline schedules, checked, simulated and executed\n\n"
                   "  sluice list             the schedules of the library\n"
                   "  sluice init             a file to start from\n"
@@ -97,6 +109,10 @@ static ExitCode dispatch() {
                   "  sluice import FORMAT FILE, sluice export FORMAT FILE\n"
                   "                          other systems' formats\n"
                   "  sluice diff OLD NEW     the first op that differs on each device, and the figures\n"
+                  "  sluice compare FILE TRACE\n"
+                  "                          measured beside predicted\n"
+                  "  sluice calibrate FILE TRACE -o PROFILE\n"
+                  "                          measured times, for the next prediction\n"
                   "  sluice queue FILE       the queue lab\n"
                   "  sluice explain RULE     what a rule means\n\n"
                   "Each takes --help.\n";
@@ -113,9 +129,9 @@ int main(int argc, char **argv) {
   if (argc > 1 && argv[1][0] != '-' &&
       llvm::none_of(cl::getRegisteredSubcommands(),
                     [&](const cl::SubCommand *c) { return c->getName() == argv[1]; }))
-    return usageError(
-        std::string("there is no command \"") + argv[1] +
-        "\": check, simulate, sweep, generate, dump, queue, explain, import, export, diff, list or init");
+    return usageError(std::string("there is no command \"") + argv[1] +
+                      "\": check, simulate, sweep, generate, dump, queue, explain, import, export, diff, "
+                      "compare, calibrate, list or init");
   if (!cl::ParseCommandLineOptions(argc, argv, "Pipeline schedules: check, simulate, generate.\n",
                                    &llvm::errs()))
     return Usage;
