@@ -2,6 +2,7 @@
 
 #include "Emit/CppRows.h"
 #include "Emit/CppRuntime.h"
+#include "Events/Completion.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -182,9 +183,10 @@ std::string cppIdentifier(llvm::StringRef name) {
 }
 
 std::vector<EmittedFile> emitCpp(const Program &program, const CostModel &costs, const CppOptions &options) {
-  const std::optional<ExecutorTables> tables = assignSlots(program, costs);
+  std::optional<ExecutorTables> tables = assignSlots(program, costs);
   if (!tables)
     return {};
+  tables->verified = verifiedModels(program, costs);
   CppUnit unit;
   unit.name = cppIdentifier(options.name.empty() ? program.name : options.name);
   unit.nameSpace = options.nameSpace.empty() ? unit.name : options.nameSpace + "::" + unit.name;

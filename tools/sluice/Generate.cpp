@@ -2,6 +2,7 @@
 #include "Common.h"
 
 #include "Emit/Cpp.h"
+#include "Events/Completion.h"
 #include "Passes/AssignSlots.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -57,7 +58,13 @@ ExitCode runGenerate() {
       [&](Instance &instance) {
         if (!instance.verdict.clean)
           return;
-        if (llvm::StringRef what = unknownToExecutors(instance.program, instance.costs); !what.empty()) {
+        llvm::StringRef what = unknownToExecutors(instance.program, instance.costs);
+        if (what.empty() &&
+            !verifiedModels(instance.program, instance.costs).unbounded) // the mildest of them
+          what =
+              "an executor of what completes under no channel model with groups that complete one by one and "
+              "transfers that move by themselves";
+        if (!what.empty()) {
           session.diagnostics.report(Rule::NotSupportedYet, instance.program.span, {{"what", what.str()}});
           return;
         }
