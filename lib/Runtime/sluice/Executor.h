@@ -9,6 +9,7 @@
 // object is used by one thread at a time; callbacks of different devices run at the same time.
 #pragma once
 
+#include "Expand.h"
 #include "Worker.h"
 
 namespace sluice::runtime {
@@ -35,8 +36,8 @@ public:
   template <class MakeStage>
   Executor(const ScheduleType &schedule, MakeStage &&makeStage, Options options = {},
            Transport transport = {}, Observer observer = {})
-      : tables(schedule), transport(std::move(transport)), observer_(std::move(observer)),
-        lines(linesOf(tables)),
+      : plain(schedule), tables(plain.tables()), transport(std::move(transport)),
+        observer_(std::move(observer)), lines(linesOf(tables)),
         supervisor(tables, static_cast<uint32_t>(tables.devices.size()), options.noProgressLimit),
         meetings(std::make_unique<Meeting<Stage>[]>(tables.stages)) {
     this->transport.open({static_cast<uint32_t>(tables.devices.size()), lines}, supervisor);
@@ -90,7 +91,8 @@ private:
     return lines;
   }
 
-  const Tables tables;
+  const PlainTables plain;
+  const Tables &tables;
   Transport transport;
   Observer observer_;
   const std::vector<Line> lines; // by channel
