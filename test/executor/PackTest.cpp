@@ -1,12 +1,8 @@
 // Rows plus repeats: written out again they are the rows they were made from, bit for bit, and they are few.
 #include "InMemory.h"
+#include "Packed.h"
 #include "Schedules.h"
 
-#include "Passes/PackRows.h"
-
-#include <sluice/Expand.h>
-
-#include <cstring>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -16,28 +12,7 @@ using runtime::Instruction;
 
 namespace {
 
-runtime::Device deviceOf(const PackedRows &packed) {
-  runtime::Device device{};
-  device.instructions = packed.rows;
-  device.repeats = packed.repeats;
-  device.moves = packed.moves;
-  return device;
-}
-
-bool areSame(llvm::ArrayRef<Instruction> a, llvm::ArrayRef<Instruction> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0);
-}
-
-/// How many rows are kept; fails unless they give `rows` again.
-size_t keptRows(llvm::ArrayRef<Instruction> rows, const std::string &what) {
-  const PackedRows packed = packRows(rows);
-  const runtime::Device device = deviceOf(packed);
-  EXPECT_EQ(rowCount(device), rows.size()) << what;
-  EXPECT_TRUE(areSame(expand(device), rows)) << what;
-  return packed.rows.size();
-}
-
-size_t keptRows(const Program &program) {
+size_t keptRowsOf(const Program &program) {
   size_t kept = 0;
   for (const DeviceTable &device : lower(program).devices)
     kept += keptRows(device.rows, program.name);
@@ -48,16 +23,16 @@ size_t keptRows(const Program &program) {
 
 TEST(PackRows, GivesTheSameRowsAgain) {
   for (const TestCase &test : allCases())
-    keptRows(test.program);
+    keptRowsOf(test.program);
 }
 
 TEST(PackRows, KeepsAsMuchHoweverManyMicrobatches) {
   // Warm-up, steady state and drain; what grows with M is how often they turn. Where all forwards come
   // first, slots are taken at ever larger strides: a repeat more for each doubling.
   for (auto make : {oneFOneB, zbH1, gpipe, gpipeReversed, recomputing, overlapped, zeroing}) {
-    const size_t kept = keptRows(make(4, 256));
+    const size_t kept = keptRowsOf(make(4, 256));
     EXPECT_LE(kept, 256u) << make(4, 4).name;
-    EXPECT_LE(keptRows(make(4, 1024)), kept + 64) << make(4, 4).name;
+    EXPECT_LE(keptRowsOf(make(4, 1024)), kept + 64) << make(4, 4).name;
   }
 }
 

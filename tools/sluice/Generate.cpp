@@ -98,8 +98,9 @@ ExitCode runGenerate() {
         if (what.empty())
           tables = executorTables(instance.program, instance.costs);
         if (tables && !tables->verified.unbounded) // the mildest of them
-          what = "an executor of what completes under no channel model with groups that complete one by one and "
-                 "transfers that move by themselves";
+          what =
+              "an executor of what completes under no channel model with groups that complete one by one and "
+              "transfers that move by themselves";
         if (!what.empty()) {
           session.diagnostics.report(Rule::NotSupportedYet, instance.program.span, {{"what", what.str()}});
           return;
