@@ -36,15 +36,26 @@ public:
   template <class MakeStage>
   Executor(const ScheduleType &schedule, MakeStage &&makeStage, Options options = {},
            Transport transport = {}, Observer observer = {})
-      : plain(schedule), tables(plain.tables()), transport(std::move(transport)),
-        observer_(std::move(observer)), lines(linesOf(tables)),
+      : plain(schedule), tables(plain.tables()),
         supervisor(tables, static_cast<uint32_t>(tables.devices.size()), options.noProgressLimit),
+        transport(std::move(transport)), observer_(std::move(observer)), lines(linesOf(tables)),
         meetings(std::make_unique<Meeting<Stage>[]>(tables.stages)) {
     this->transport.open({static_cast<uint32_t>(tables.devices.size()), lines}, supervisor);
+    if constexpr (ObserverOfTables<Observer>) {
+      std::vector<uint32_t> local;
+      for (uint32_t worker = 0; worker < tables.devices.size(); ++worker)
+        if (isLocal(worker))
+          local.push_back(worker);
+      observer_.open(tables, local, static_cast<uint32_t>(tables.devices.size()));
+    }
     for (uint32_t device = 0; device < tables.devices.size(); ++device)
-      workers.push_back(
-          std::make_unique<WorkerType>(tables, device, options.seed, supervisor, this->transport, observer_));
+      workers.push_back(!isLocal(device)
+                            ? nullptr
+                            : std::make_unique<WorkerType>(tables, device, options.seed, supervisor,
+                                                           this->transport, observer_));
     for (const Copy &copy : tables.copies) {
+      if (!isLocal(copy.device))
+        continue;
       stages.push_back(makeStage(copy));
       meetings[copy.stage].copies.push_back(stages.back().get());
       meetings[copy.stage].devices.push_back(copy.device);
@@ -57,7 +68,7 @@ public:
   /// Runs `steps` steps, without a barrier between them. Throws ExecutionError; afterwards the contents of
   /// stages and slots are undefined, and no further run is accepted.
   void run(uint64_t steps = 1) {
-    if (supervisor.stopping())
+    if (supervisor.hasThrown())
       throw std::logic_error("this executor has failed and cannot run again");
     supervisor.begin();
     {
@@ -65,11 +76,14 @@ public:
       threads.reserve(workers.size());
       try {
         for (const std::unique_ptr<WorkerType> &worker : workers)
-          threads.emplace_back([this, &worker, steps] { worker->run(nextStep, steps); });
+          if (worker)
+            threads.emplace_back([this, &worker, steps] { worker->run(nextStep, steps); });
       } catch (...) { // no thread to be had: end those that run
         supervisor.fail(static_cast<uint32_t>(threads.size()), std::current_exception());
       }
     }
+    if constexpr (requires { transport.finishRun(); })
+      transport.finishRun();
     supervisor.rethrow();
     nextStep += steps;
   }
@@ -82,6 +96,11 @@ public:
   Observer &observer() { return observer_; }
 
 private:
+  bool isLocal(uint32_t worker) const {
+    if constexpr (requires { transport.isLocal(worker); })
+      return transport.isLocal(worker);
+    return true;
+  }
   using WorkerType = Worker<Stage, uses, Transport, Observer>;
   static std::vector<Line> linesOf(const Tables &tables) {
     std::vector<Line> lines;
@@ -91,12 +110,13 @@ private:
     return lines;
   }
 
+  // A transport may run threads that use the supervisor, so it goes first.
   const PlainTables plain;
   const Tables &tables;
+  Supervisor supervisor;
   Transport transport;
   Observer observer_;
   const std::vector<Line> lines; // by channel
-  Supervisor supervisor;
   std::unique_ptr<Meeting<Stage>[]> meetings;
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<std::unique_ptr<WorkerType>> workers;

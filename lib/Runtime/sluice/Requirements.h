@@ -26,6 +26,18 @@ concept ObserverOfOps = requires(Observer &observer, const Context &context) {
   observer.onBegin(context);
   observer.onEnd(context);
 };
+/// Optional: around every wait for a message or for another member of a joint op. `row`: of the worker's
+/// table, that started what is waited for; `peer`: the worker that has to do its part.
+template <class Observer>
+concept ObserverOfWaits = requires(Observer &observer, uint32_t worker, uint32_t row, uint32_t peer) {
+  observer.onWaitBegin(worker, row, peer);
+  observer.onWaitEnd(worker);
+};
+/// Optional: once, before the first row. `tables` outlive the observer's calls; `local`: the workers of this
+/// process among `workers`.
+template <class Observer>
+concept ObserverOfTables = requires(Observer &observer, const Tables &tables, std::span<const uint32_t> local,
+                                    uint32_t workers) { observer.open(tables, local, workers); };
 /// The observer that is not there.
 struct NoObserver {
   void onBegin(const Context &) {}

@@ -1,13 +1,13 @@
-// Who runs, who waits and for whom: how workers block, how one failure ends them all, and what is said
-// when nothing moves any more. One Supervisor serves one executor; each worker has one Waiter in it. A worker
-// is a device of a replica: worker = replica × devices + device.
+// Who runs and who waits: how workers block, how one failure ends them all, and when nothing moves any
+// more. One Supervisor serves one executor and knows all its workers; each worker has one Waiter in it.
+// Workers of other processes stand where the link between processes says they do (Peers.h).
 //
 // Waiting goes in three stages: spinning while there is a core for every device, yielding, and parking on
 // a condition variable. A worker that finds all workers waiting and no row finished for as long as the
 // limit declares the run stuck; long callbacks are not mistaken for that, since their worker does not wait.
 #pragma once
 
-#include "Schedule.h"
+#include "Report.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,35 +16,9 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace sluice::runtime {
-
-/// Why a run ended early. what() is the whole story; the fields name the op for programs. Where a callback
-/// threw, its exception is nested (std::rethrow_if_nested).
-class ExecutionError : public std::runtime_error {
-public:
-  ExecutionError(const std::string &message, std::string schedule, uint32_t replica, uint32_t device,
-                 std::string op, uint32_t index, uint64_t step)
-      : std::runtime_error(message), schedule(std::move(schedule)), op(std::move(op)), replica(replica),
-        device(device), index(index), step(step) {}
-  std::string schedule, op;
-  uint32_t replica, device, index; ///< index: row in the device's table.
-  uint64_t step;
-};
-
-/// `forward(1, 3)`: stage, microbatch. Of a wait: `wait recv_gradient(1, 3)`.
-inline std::string describe(const Instruction &row) {
-  std::string text(row.op == Op::Wait ? "wait " : "");
-  text += name(row.op == Op::Wait ? static_cast<Op>(row.b) : row.op);
-  text += '(' + std::to_string(row.stage);
-  if (row.microbatch != noMicrobatch)
-    text += ", " + std::to_string(row.microbatch);
-  return text + ')';
-}
 
 class Supervisor;
 
@@ -54,6 +28,9 @@ public:
   /// Returns when `ready()` holds (true) or the run is being stopped (false). `ready` is called often, by
   /// this thread only; it must read atomics.
   template <class Ready> bool until(Ready &&ready);
+  /// As until, for conditions that nobody wakes it for: asks again and again, at first as fast as it can,
+  /// after some milliseconds with sleeps of 50 µs between. What `ready` throws goes through.
+  template <class Ready> bool poll(Ready &&ready);
   /// To call from any thread after the condition has been made true by a sequentially consistent store.
   void wake() {
     if (!parked.load())
@@ -70,12 +47,23 @@ private:
   std::condition_variable condition;
 };
 
+/// The other processes of a run: one of them decides for all what ended it.
+class Processes {
+public:
+  /// This process has failed; from any thread.
+  virtual void propose(const Verdict &verdict) = 0;
+
+protected:
+  ~Processes() = default;
+};
+
 class Supervisor {
 public:
   using Clock = std::chrono::steady_clock;
 
   Supervisor(const Tables &tables, uint32_t workerCount, std::chrono::milliseconds limit)
-      : tables(tables), count(workerCount), limit(limit), workers(std::make_unique<Worker[]>(workerCount)),
+      : report(tables, workerCount), count(workerCount), limit(limit),
+        workers(std::make_unique<Worker[]>(workerCount)),
         spins(std::thread::hardware_concurrency() > workerCount ? 20 : 0) {
     for (uint32_t worker = 0; worker < count; ++worker)
       workers[worker].waiter.supervisor = this;
@@ -94,53 +82,169 @@ public:
     workers[worker].peer.store(peer, std::memory_order_relaxed);
     workers[worker].waitsFor.store(row);
   }
-  void endWait(uint32_t worker) { workers[worker].waitsFor.store(nothing); }
+  void endWait(uint32_t worker) { workers[worker].waitsFor.store(Standing::nothing); }
   void finish(uint32_t worker) { workers[worker].finished.store(true); }
+
+  /// The workers of this process begin a run.
   void begin() {
+    const uint32_t run = ++runs;
     for (uint32_t worker = 0; worker < count; ++worker)
-      workers[worker].finished.store(false);
+      if (!workers[worker].isRemote) {
+        workers[worker].finished.store(false);
+        workers[worker].run.store(run);
+      }
   }
+  uint32_t run() const { return runs.load(); }
 
   /// A worker cannot go on: the first one to say so is reported, all others stop at their next wait or row.
   void fail(uint32_t worker, std::exception_ptr reason) {
+    Verdict own = {worker, workers[worker].index.load(), workers[worker].step.load(), describe(reason)};
     {
       std::lock_guard lock(mutex);
-      if (!failed) {
-        failed = true;
-        failedWorker = worker;
-        failure = std::move(reason);
-      }
+      if (failed)
+        return;
+      failed = true;
+      verdict = own;
+      failure = std::move(reason);
     }
     stopAll();
+    if (processes)
+      processes->propose(own);
   }
 
   /// After all workers have ended: throws what went wrong, if anything did.
   void rethrow() {
+    std::lock_guard lock(mutex);
     if (!failed)
       return;
+    thrown = true;
     if (!failure)
-      throw error(failedWorker, report);
+      throw report.error(verdict);
     try {
       std::rethrow_exception(failure);
-    } catch (const std::exception &reason) {
-      std::throw_with_nested(error(failedWorker, reason.what()));
     } catch (...) {
-      std::throw_with_nested(error(failedWorker, "an exception that is no std::exception"));
+      std::throw_with_nested(report.error(verdict));
     }
+  }
+  /// A failure has been thrown: there is no way back into the middle of a step.
+  bool hasThrown() const { return thrown; }
+
+  // Several processes.
+
+  /// Before the first run: failures are decided by `others`; only the workers that `isLocal(worker)` run
+  /// here.
+  template <class IsLocal> void join(Processes &others, IsLocal &&isLocal) {
+    processes = &others;
+    for (uint32_t worker = 0; worker < count; ++worker)
+      workers[worker].isRemote = !isLocal(worker);
+  }
+  /// Where a worker of another process stands.
+  void place(uint32_t worker, const Standing &standing) {
+    Worker &place = workers[worker];
+    place.step.store(standing.step);
+    place.index.store(standing.index);
+    place.peer.store(standing.peer);
+    place.waitsFor.store(standing.waitsFor);
+    place.finished.store(false);
+    place.run.store(standing.run);
+    place.finished.store(standing.finished);
+  }
+  /// Not finished while the run is being stopped, so that nobody takes an ended worker for a successful one.
+  Standing standing(uint32_t worker) const {
+    const Worker &place = workers[worker];
+    Standing standing;
+    standing.run = place.run.load(); // before `finished`, which belongs to it or is false
+    standing.finished = place.finished.load() && !stop.load();
+    standing.waitsFor = place.waitsFor.load();
+    standing.peer = place.peer.load();
+    standing.index = place.index.load();
+    standing.step = place.step.load();
+    return standing;
+  }
+  std::vector<Standing> standings() const {
+    std::vector<Standing> all;
+    for (uint32_t worker = 0; worker < count; ++worker)
+      all.push_back(standing(worker));
+    return all;
+  }
+  const Report &words() const { return report; }
+  std::chrono::milliseconds progressLimit() const { return limit; }
+
+  /// What ended the run of all processes, in place of what this one thought.
+  void decide(const Verdict &decision) {
+    {
+      std::lock_guard lock(mutex);
+      if (decided.load())
+        return;
+      if (failed && !decision.isAt(verdict))
+        failure = nullptr;
+      failed = true;
+      verdict = decision;
+      decided.store(true);
+    }
+    stopAll();
+  }
+  bool isDecided() const { return decided.load(); }
+
+  /// How long a parked worker sleeps before it looks whether anybody still moves.
+  std::chrono::milliseconds patience() const {
+    const std::chrono::milliseconds longest(100), quarter(limit / 4);
+    return limit.count() == 0 ? longest : std::clamp(quarter, std::chrono::milliseconds(1), longest);
+  }
+
+  /// To call every `patience`, while it is known where all workers stand. True: they are stuck, as `found`
+  /// says.
+  bool findStuck(Verdict &found) {
+    std::lock_guard lock(mutex);
+    uint32_t newest = 0;
+    for (uint32_t worker = 0; worker < count; ++worker)
+      newest = std::max(newest, workers[worker].run.load());
+    bool allWait = true;
+    uint64_t position = 0;
+    for (uint32_t worker = 0; worker < count; ++worker) {
+      const Standing at = standing(worker);
+      // One that has finished an earlier run is between two: busy.
+      allWait &= (at.finished || at.waits()) && at.run == newest;
+      position += at.step * report.rowsOf(worker).size() + at.index;
+    }
+    const Clock::time_point now = Clock::now();
+    if (!allWait || position != lastPosition) {
+      lastPosition = allWait ? position : unknownPosition;
+      still = {};
+    } else {
+      // No more than two sleeps are counted at once, so that a process that was suspended is not called
+      // stuck.
+      still += std::min<Clock::duration>(now - lastCheck, 2 * patience());
+    }
+    lastCheck = now;
+    if (limit.count() == 0 || still < limit || failed)
+      return false;
+    found = report.stuck(standings(), limit);
+    return true;
   }
 
 private:
   friend class Waiter;
-  static constexpr uint32_t nothing = ~0u;
   static constexpr uint64_t unknownPosition = ~uint64_t{0};
   static constexpr unsigned yields = 200;
 
   struct alignas(64) Worker {
     std::atomic<uint64_t> step = 0;
-    std::atomic<uint32_t> index = 0, waitsFor = nothing, peer = 0;
+    std::atomic<uint32_t> index = 0, waitsFor = Standing::nothing, peer = 0, run = 0;
     std::atomic<bool> finished = false;
+    bool isRemote = false;
     Waiter waiter;
   };
+
+  static std::string describe(const std::exception_ptr &reason) {
+    try {
+      std::rethrow_exception(reason);
+    } catch (const std::exception &exception) {
+      return exception.what();
+    } catch (...) {
+      return "an exception that is no std::exception";
+    }
+  }
 
   void stopAll() {
     stop.store(true);
@@ -150,113 +254,27 @@ private:
     }
   }
 
-  /// How long a parked worker sleeps before it looks whether anybody still moves.
-  std::chrono::milliseconds patience() const {
-    const std::chrono::milliseconds longest(100), quarter(limit / 4);
-    return limit.count() == 0 ? longest : std::clamp(quarter, std::chrono::milliseconds(1), longest);
-  }
-
-  // Called by parked workers now and then.
+  // Called by waiting workers now and then. With several processes the link between them looks instead.
   void checkProgress() {
-    std::lock_guard lock(mutex);
-    bool allWait = true;
-    uint64_t position = 0;
-    for (uint32_t number = 0; number < count; ++number) {
-      const Worker &worker = workers[number];
-      allWait &= worker.finished.load() || worker.waitsFor.load() != nothing;
-      position += worker.step.load() * rowsOf(number).size() + worker.index.load();
-    }
-    const Clock::time_point now = Clock::now();
-    if (!allWait || position != lastPosition) {
-      lastPosition = allWait ? position : unknownPosition;
-      still = {};
-    } else {
-      // No more than one sleep is counted at once, so that a process that was suspended is not called stuck.
-      still += std::min<Clock::duration>(now - lastCheck, patience());
-    }
-    lastCheck = now;
-    if (limit.count() > 0 && still >= limit && !failed) {
-      failed = true;
-      report = describeStuck();
-    }
-  }
-  bool isStuck() {
-    std::lock_guard lock(mutex);
-    return failed;
+    Verdict found;
+    if (!processes && findStuck(found))
+      decide(found);
   }
 
-  uint32_t deviceOf(uint32_t worker) const { return worker % static_cast<uint32_t>(tables.devices.size()); }
-  uint32_t replicaOf(uint32_t worker) const { return worker / static_cast<uint32_t>(tables.devices.size()); }
-  std::span<const Instruction> rowsOf(uint32_t worker) const {
-    return tables.devices[deviceOf(worker)].instructions;
-  }
-  /// `device 2`, and of several replicas which.
-  std::string nameOf(uint32_t worker) const {
-    std::string text = "device " + std::to_string(deviceOf(worker));
-    return count == tables.devices.size() ? text
-                                          : "replica " + std::to_string(replicaOf(worker)) + ", " + text;
-  }
-
-  std::string describeStuck() {
-    std::string text = "no progress for " + std::to_string(limit.count()) + " ms";
-    uint32_t start = nothing;
-    for (uint32_t number = 0; number < count; ++number) {
-      const Worker &worker = workers[number];
-      text += "\n  " + nameOf(number);
-      if (worker.finished.load()) {
-        text += " has finished";
-        continue;
-      }
-      if (start == nothing)
-        start = number;
-      const std::span<const Instruction> rows = rowsOf(number);
-      text += " at " + describe(rows[worker.index.load()]) + ", row " + std::to_string(worker.index.load()) +
-              ", step " + std::to_string(worker.step.load()) + ", waits for " +
-              describe(rows[worker.waitsFor.load()]) + " with " + nameOf(worker.peer.load());
-    }
-    failedWorker = start;
-    return text + describeCycle(start);
-  }
-
-  std::string describeCycle(uint32_t worker) const {
-    std::vector<bool> seen(count);
-    while (!workers[worker].finished.load() && !seen[worker]) {
-      seen[worker] = true;
-      worker = workers[worker].peer.load();
-    }
-    if (workers[worker].finished.load())
-      return "\n  no cycle: " + nameOf(worker) + " has finished, so what is awaited never comes";
-    std::string text = "\n  cycle: " + nameOf(worker);
-    uint32_t next = worker;
-    do {
-      next = workers[next].peer.load();
-      text += " -> " + (count == tables.devices.size() ? std::to_string(next) : nameOf(next));
-    } while (next != worker);
-    return text;
-  }
-
-  ExecutionError error(uint32_t worker, const std::string &reason) const {
-    const uint32_t index = workers[worker].index.load();
-    const uint64_t step = workers[worker].step.load();
-    std::string schedule(tables.provenance.schedule);
-    std::string op = describe(rowsOf(worker)[index]);
-    std::string message = "schedule " + schedule + ", " + nameOf(worker) + ", " + op + ", row " +
-                          std::to_string(index) + ", step " + std::to_string(step) + ": " + reason;
-    return {message, std::move(schedule), replicaOf(worker), deviceOf(worker), std::move(op), index, step};
-  }
-
-  const Tables &tables;
+  const Report report;
   const uint32_t count; // of workers
   const std::chrono::milliseconds limit;
   std::unique_ptr<Worker[]> workers;
   const unsigned spins;
-  std::atomic<bool> stop = false;
+  Processes *processes = nullptr; // null: all workers are here
+  std::atomic<uint32_t> runs = 0; // begun here
+  bool thrown = false;
+  std::atomic<bool> stop = false, decided = false;
 
   std::mutex mutex; // of what follows
   bool failed = false;
-  uint32_t failedWorker = 0;
-  std::exception_ptr failure; // null: stuck
-  std::string report;
+  Verdict verdict;
+  std::exception_ptr failure; // null: not thrown here
   uint64_t lastPosition = unknownPosition;
   Clock::time_point lastCheck;
   Clock::duration still{}; // how long all have waited where they are
@@ -281,12 +299,35 @@ template <class Ready> bool Waiter::until(Ready &&ready) {
       continue;
     lock.unlock(); // stopping takes the locks of all waiters
     supervisor->checkProgress();
-    if (supervisor->isStuck())
-      supervisor->stopAll();
     lock.lock();
   }
   parked.store(false);
   return isReady;
+}
+
+template <class Ready> bool Waiter::poll(Ready &&ready) {
+  for (unsigned turn = 0; turn < supervisor->spins + Supervisor::yields; ++turn) {
+    if (ready())
+      return true;
+    if (turn >= supervisor->spins)
+      std::this_thread::yield();
+  }
+  const Supervisor::Clock::time_point begin = Supervisor::Clock::now();
+  Supervisor::Clock::time_point nextCheck = begin + supervisor->patience();
+  while (!ready()) {
+    if (supervisor->stopping())
+      return false;
+    const Supervisor::Clock::time_point now = Supervisor::Clock::now();
+    if (now - begin < std::chrono::milliseconds(2))
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (now >= nextCheck) {
+      supervisor->checkProgress();
+      nextCheck = now + supervisor->patience();
+    }
+  }
+  return true;
 }
 
 } // namespace sluice::runtime

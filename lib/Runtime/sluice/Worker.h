@@ -209,7 +209,11 @@ private:
 
   template <class Wait> void await(uint32_t row, uint32_t peer, Wait &&wait) {
     supervisor.beginWait(device, row, peer);
+    if constexpr (ObserverOfWaits<Observer>)
+      observer.onWaitBegin(device, row, peer);
     const bool isDone = wait();
+    if constexpr (ObserverOfWaits<Observer>)
+      observer.onWaitEnd(device);
     supervisor.endWait(device);
     if (!isDone)
       throw Stopped();
