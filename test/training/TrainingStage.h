@@ -20,7 +20,7 @@ using runtime::Context;
 struct Lesson {
   unsigned stages = 1, replicas = 1, splits = 1;
   std::vector<std::size_t> firstRow; ///< Of each microbatch (unit) of a replica, and the end of the last.
-  double dropout = 0.2, rate = 0.1;
+  double dropout = 0.1, rate = 0.1;
   uint64_t seed = 5;
   bool wrongReplay = false; ///< Recomputes draw another mask than their forwards did: a fault on purpose.
 

@@ -5,6 +5,8 @@
 #include "Programs.h"
 #include "Unpipelined.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -109,6 +111,17 @@ std::vector<int64_t> samplesOf(int64_t M, bool isEven) {
   return samples;
 }
 
+/// Leaves out what would only repeat another setting, and Megatron-LM's orders with a short last group, some
+/// of which are cyclic.
+bool isMeant(const LibrarySchedule &schedule, int64_t P, int64_t M, int64_t third) {
+  const llvm::StringRef name = schedule.name;
+  if (name == "interleaved_megatron" && M > P && M % P != 0)
+    return false;
+  if (!schedule.microbatches && M != P)
+    return false;
+  return third == 2 || (schedule.third && (third == 3 || name == "pipedream_2bw"));
+}
+
 class Library : public testing::TestWithParam<LibrarySchedule> {};
 
 } // namespace
@@ -124,12 +137,10 @@ TEST_P(Library, TrainsAsUnpipelined) {
   for (int64_t P : {1, 2, 3, 4, 6})
     for (int64_t M : {1, 2, 3, 4, 6, 8, 12})
       for (int64_t third : {2, 3, 6}) {
-        if (!schedule.third && third != 2)
-          continue;
-        if (!schedule.microbatches && M != P)
+        if (!isMeant(schedule, P, M, third))
           continue;
         // Both kinds of sizes, and both counts of replicas, at each P.
-        const Training training{samplesOf(M, turn % 2 == 0), schedule.isAsynchronous ? 1 : 1 + turn / 2 % 2};
+        const Training training{samplesOf(M, turn % 2 == 0), schedule.isAsynchronous ? 1u : 1 + turn / 2 % 2};
         const std::optional<Compiled> compiled = compileLibrary(schedule, P, M, third, training);
         if (!compiled)
           continue;
