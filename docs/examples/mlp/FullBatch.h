@@ -1,16 +1,23 @@
 // The same training without a pipeline: the whole batch at once through all layers. Dropout masks are drawn
-// for the rows of each microbatch, so that both trainings drop the same elements.
+// for the rows of each microbatch, so that both trainings drop the same elements. Batch norm is over the
+// whole batch, as it would be without microbatches, or over the rows of each microbatch, as a pipeline has
+// it.
 #pragma once
 
 #include "MlpStage.h"
 
 namespace mlp {
 
+enum class Normalise : unsigned char { WholeBatch, EachMicrobatch };
+
 class FullBatch {
 public:
-  FullBatch(const Setup &settings, uint64_t seedOfRun) : setup(settings), seed(seedOfRun) {
-    for (unsigned stage = 0; stage < stageCount; ++stage)
+  FullBatch(const Setup &settings, uint64_t seedOfRun, Normalise normalise = Normalise::WholeBatch)
+      : setup(settings), seed(seedOfRun), normalisedOver(normalise) {
+    for (unsigned stage = 0; stage < stageCount; ++stage) {
       layers.emplace_back(stage);
+      layers.back().hasBatchNorm = settings.batchNorm;
+    }
   }
 
   /// Computes the gradients of step `step` and returns its loss; `descend` then applies them.
@@ -19,6 +26,8 @@ public:
     Matrix value = setup.data->features, gradient, inputGradient;
     for (unsigned stage = 0; stage < stageCount; ++stage) {
       drawMasks(stage, step, states[stage].mask);
+      if (normalisedOver == Normalise::EachMicrobatch)
+        states[stage].groups = setup.firstRow;
       Matrix output;
       layers[stage].forward(value, output, states[stage]);
       value = std::move(output);
@@ -51,6 +60,7 @@ private:
   }
   const Setup &setup;
   uint64_t seed;
+  Normalise normalisedOver;
 };
 
 } // namespace mlp

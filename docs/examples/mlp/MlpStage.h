@@ -14,6 +14,7 @@ struct Setup {
   const Dataset *data = nullptr;
   std::vector<std::size_t> firstRow; ///< Of each microbatch, and the end of the last one.
   double learningRate = 0, dropout = 0;
+  bool batchNorm = false;   ///< In hidden stages.
   bool wrongReplay = false; ///< Recomputes draw another mask than their forwards did: a fault on purpose.
 
   std::size_t rowsOf(unsigned microbatch) const { return firstRow[microbatch + 1] - firstRow[microbatch]; }
@@ -25,7 +26,9 @@ public:
   using Boundary = Matrix;
   using Saved = LayerState;
 
-  MlpStage(const Setup &settings, unsigned stage) : layer(stage), setup(settings) {}
+  MlpStage(const Setup &settings, unsigned stage) : layer(stage), setup(settings) {
+    layer.hasBatchNorm = settings.batchNorm;
+  }
 
   void load(const Context &c, Matrix &input) const {
     const Matrix &all = setup.data->features;

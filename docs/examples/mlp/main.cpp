@@ -78,11 +78,13 @@ struct Outcome {
   uint64_t hash = 0;
 };
 
-template <class Schedule> static Outcome train(const Schedule &schedule, const Setup &setup) {
+template <class Schedule>
+static Outcome train(const Schedule &schedule, const Setup &setup,
+                     Normalise normalise = Normalise::WholeBatch) {
   Executor<MlpStage, Schedule> executor(
       schedule, [&](const Copy &copy) { return std::make_unique<MlpStage>(setup, copy.stage); },
       {.seed = seed});
-  FullBatch reference(setup, seed);
+  FullBatch reference(setup, seed, normalise);
   Outcome outcome;
   for (uint64_t step = 0; step < steps; ++step) {
     executor.run();
@@ -144,6 +146,21 @@ template <class Schedule> static void report(const char *name, const Schedule &s
   demand(outcome.lastLoss < 0.5 * outcome.firstLoss, "the loss falls");
 }
 
+/// Batch norm takes its statistics over a microbatch: a pipeline equals the training that does so over the
+/// same rows, and does not equal the full batch. No schedule can change that.
+template <class Schedule> static void reportBatchNorm(const Schedule &schedule, Setup setup) {
+  setup.firstRow = firstRows(schedule, setup.data->classes.size());
+  const Outcome full = train(schedule, setup);
+  const Outcome each = train(schedule, setup, Normalise::EachMicrobatch);
+  std::printf(
+      "\nwith batch norm in the hidden stages, from one_f_one_b to\n"
+      "  statistics of each microbatch  %8.1e\n"
+      "  statistics of the full batch   %8.1e  NOT the full batch: a pipeline normalises microbatches\n",
+      each.difference, full.difference);
+  demand(each.difference <= tolerance, "batch norm equals training that normalises each microbatch");
+  demand(full.difference > 1e-3, "batch norm over microbatches differs from batch norm over the batch");
+}
+
 int main(int argc, char **argv) try {
   const Dataset data = readDataset(argc > 1 ? argv[1] : "iris.csv");
   Setup plain{.data = &data, .firstRow = {0, data.classes.size()}, .learningRate = 0.3};
@@ -155,7 +172,10 @@ int main(int argc, char **argv) try {
   std::printf("Iris, %zu samples a step, %u stages on %zu devices, %llu steps of gradient descent\n\n",
               data.classes.size(), stageCount, gpipe::schedule.devices.size(),
               static_cast<unsigned long long>(steps));
-  const double error = finiteDifferenceError(plain);
+  Setup withBatchNorm = plain;
+  withBatchNorm.batchNorm = true;
+  withBatchNorm.learningRate = 0.03; // at 0.1 rounding grows to 1e-6 within the hundred steps
+  const double error = std::max(finiteDifferenceError(plain), finiteDifferenceError(withBatchNorm));
   std::printf("full-batch gradients against finite differences: %.1e\n\n", error);
   demand(error < 1e-8, "the full batch computes a gradient");
   std::printf(
@@ -166,6 +186,7 @@ int main(int argc, char **argv) try {
   report("one_f_one_b, dropout", one_f_one_b::schedule, dropout);
   report("recomputing, dropout", recomputing::schedule, dropout);
   report("recomputing, wrong mask", recomputing::schedule, wrong);
+  reportBatchNorm(one_f_one_b::schedule, withBatchNorm);
 
   std::printf(
       "\nsamples: of the first and the last microbatch. difference: the largest of any gradient in any step\n"
