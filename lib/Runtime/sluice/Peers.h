@@ -111,6 +111,8 @@ public:
   void start(Supervisor &of) {
     supervisor = &of;
     supervisor->join(*this, [this](uint32_t worker) { return worker == rank; });
+    for (Other &other : others)
+      other.lastPlaced = Clock::now();
     watcher = std::thread([this] { watch(); });
   }
 
@@ -169,6 +171,7 @@ private:
     Hello hello;
     Clock::duration silent{};
     bool isHeard = false; // since the last look
+    Clock::time_point lastPlaced{};
     bool hasLeft = false, knowsVerdict = false;
   };
 
@@ -349,6 +352,7 @@ private:
           (!standing.waits() || isPlace(from, standing.waitsFor))) {
         supervisor->place(from, standing);
         other.isHeard = true;
+        other.lastPlaced = Clock::now();
       }
       return;
     case Ask:
@@ -393,6 +397,13 @@ private:
     }
   }
 
+  Verdict lossOf() const {
+    const Other &other = others[rank == 0 ? lost : 0];
+    return supervisor->words().lost(
+        supervisor->standings(), lost, howLost,
+        std::chrono::duration_cast<std::chrono::milliseconds>(lossTime - other.lastPlaced));
+  }
+
   // Process 0 first asks all others where they stand now; without it everybody decides alone.
   void lose(uint32_t worker, const std::string &how) {
     if (isLossKnown || supervisor->isDecided())
@@ -401,12 +412,14 @@ private:
     lost = worker;
     howLost = how;
     lossTime = Clock::now();
+    if (rank == 0)
+      others[worker].knowsVerdict = true; // it will not answer
     for (Other &other : others)
       other.isHeard = false;
     if (rank == 0)
       tellAll(Ask, rank);
     else
-      decide(supervisor->words().lost(supervisor->standings(), lost, howLost));
+      decide(lossOf());
   }
 
   void lookForStuck() {
@@ -428,7 +441,7 @@ private:
       for (uint32_t other = 1; other < count; ++other)
         allHeard &= others[other].isHeard || !others[other].connection.isOpen();
       if (allHeard || Clock::now() - lossTime > askLimit)
-        decide(supervisor->words().lost(supervisor->standings(), lost, howLost));
+        decide(lossOf());
     }
     if (supervisor->isDecided() && !isSettled.load()) {
       bool allKnow = true;
