@@ -17,6 +17,9 @@ struct Options {
   uint64_t seed = 0; ///< Of Context::randomKey.
   /// A run in which all workers wait, and none has moved for this long, ends with an error; 0: never.
   std::chrono::milliseconds noProgressLimit{10'000};
+  /// Turns of a wait before its thread parks: first spinning, then yielding. Unset: 20 where there is a core
+  /// to spare, and 200. Threads that own their cores wait fastest with many spins; 0 and 0 park at once.
+  std::optional<unsigned> spins = {}, yields = {};
 };
 
 template <class Stage, class ScheduleType, class Transport = Threads<typename Stage::Boundary>,
@@ -39,6 +42,7 @@ public:
         supervisor(tables, static_cast<uint32_t>(tables.devices.size()), options.noProgressLimit),
         transport(std::move(transport)), observer_(std::move(observer)), lines(linesOf(tables)),
         meetings(std::make_unique<Meeting<Stage>[]>(tables.stages)) {
+    supervisor.setTurns(options.spins, options.yields);
     this->transport.open({static_cast<uint32_t>(tables.devices.size()), lines}, supervisor);
     if constexpr (ObserverOfTables<Observer>) {
       std::vector<uint32_t> local;
