@@ -272,12 +272,6 @@ void Compilation::compile(Instance &instance, const CompileOptions &options, Dep
 
 /// Verifies a program as it is run, where that can make a difference.
 Verdict Compilation::verifyPosted(const Instance &instance, Diagnostics &diagnostics) const {
-  if (!instance.program.isExplicit && !instance.program.skips.empty() &&
-      instance.costs.communication == "just_in_time" && instance.costs.channels != ChannelRules())
-    diagnostics
-        .report(Rule::NotSupportedYet, instance.program.skips.front().span,
-                {{"what", "`inferred(just_in_time)` over skip edges under channels that block"}})
-        .fix.message = "communication = inferred(early);, which completes under every channel model";
   const bool mayBlock = instance.program.isExplicit || instance.costs.channels != ChannelRules();
   if (mayBlock)
     if (auto posted = postedProgram(instance))

@@ -3,28 +3,20 @@
 #pragma once
 
 #include "Driver/Compilation.h"
-#include "Passes/LowerCommunication.h"
 #include "Passes/OverlapCollectives.h"
-#include "Passes/PostCells.h"
+#include "Passes/PostedProgram.h"
 
 namespace sluice {
 
-/// The cells of a table with the waits of PyTorch's runtime, or what just_in_time infers, written out.
-/// Nothing where the program is run as it is: written by hand, or with communication that `early` infers,
-/// which completes under every rule.
+/// As PostedProgram.h.
 inline std::optional<Program> postedProgram(const Instance &instance) {
-  const Program &program = instance.program;
-  if (program.isExplicit && program.receivesWaitAtUse)
-    return postCells(program);
-  if (!program.isExplicit && instance.costs.communication == "just_in_time")
-    return lowerCommunication(program, *instance.index, CommunicationPlacement::JustInTime);
-  return std::nullopt;
+  return postedProgram(instance.program, *instance.index, instance.costs);
 }
 
 /// The program that the timeline is of, if another than the instance's: cells of a table with the waits of
 /// their runtime; under `transfers = blocking` what early infers written out, each message blocking both of
 /// its devices; under `collectives = overlapped` with reductions started. What just_in_time infers takes no
-/// time of its own. Nothing is lowered over skip edges, which early does not write out.
+/// time of its own. A file with skip edges does not say `transfers = blocking`.
 inline std::optional<Program> timedProgram(const Instance &instance) {
   std::optional<Program> timed;
   if (instance.program.isExplicit && instance.program.receivesWaitAtUse)

@@ -22,35 +22,81 @@ static std::string number(uint32_t value) {
   return value == runtime::noSlot ? "none" : fmt::to_string(value);
 }
 
+static std::string fractionText(const Fraction &fraction) {
+  return fraction.denominator == 1 ? fmt::to_string(fraction.numerator)
+                                   : fmt::format("{}/{}", fraction.numerator, fraction.denominator);
+}
+
+/// The op as a schedule writes it, with what it needs to be named.
+static std::string call(RuntimeOp op, const Instruction &row, const ExecutorTables &tables) {
+  if (op == RuntimeOp::Norm)
+    return row.flags & runtime::Local ? "norm local" : "norm";
+  if (op == RuntimeOp::ReduceTied)
+    return fmt::format("reduce_tied({})", tables.ties[row.d].name);
+  if (op == RuntimeOp::Scale)
+    return fmt::format("scale({}, {})", row.stage, fractionText(tables.factors[row.d]));
+  if (row.microbatch == runtime::noMicrobatch)
+    return fmt::format("{}({})", name(op), row.stage);
+  return fmt::format("{}({}, {})", name(op), row.stage, row.microbatch);
+}
+
+static std::string edgeText(const Instruction &row, const ExecutorTables &tables) {
+  const runtime::Skip &edge = tables.skips[row.b];
+  return fmt::format("edge {} -> {}", edge.from, edge.to);
+}
+
+/// An operand: what the row behind it gets.
+static std::string operandText(const Instruction &row, const ExecutorTables &tables) {
+  switch (row.op) {
+  case RuntimeOp::SkipInput:
+    return fmt::format("takes boundary {} over {}", row.a, edgeText(row, tables));
+  case RuntimeOp::SkipOutput:
+    return fmt::format("fills boundary {} for {}", row.a, edgeText(row, tables));
+  case RuntimeOp::Carry:
+    return fmt::format("with carry {}", row.a);
+  case RuntimeOp::Weights:
+    return fmt::format("reads weights {}", row.a);
+  default:
+    return "times " + fractionText(tables.factors[row.d]);
+  }
+}
+
 static std::string slots(const Instruction &row, const ExecutorTables &tables) {
   const std::string a = number(row.a), b = number(row.b), c = number(row.c), d = number(row.d);
   switch (row.op) {
   case RuntimeOp::Load:
-    return fmt::format("into boundary {}", a);
+    return fmt::format(", into boundary {}", a);
   case RuntimeOp::Forward:
-    return fmt::format("boundary {} -> {}{}", a, b, row.c == runtime::noSlot ? "" : ", saved " + c);
+    return fmt::format(", boundary {} -> {}{}", a, b, row.c == runtime::noSlot ? "" : ", saved " + c);
   case RuntimeOp::Loss:
-    return fmt::format("output {}, its gradient {}", a, b);
+    return fmt::format(", output {}, its gradient {}", a, b);
   case RuntimeOp::Backward:
-    return fmt::format("gradient {} -> {}, saved {}", a, b, c);
+    return fmt::format(", gradient {} -> {}, saved {}", a, b, c);
   case RuntimeOp::BackwardInput:
-    return fmt::format("gradient {} -> {}, saved {}, pending {}", a, b, c, d);
+    return fmt::format(", gradient {} -> {}, saved {}, pending {}", a, b, c, d);
   case RuntimeOp::BackwardWeight:
-    return fmt::format("pending {}", d);
+    return fmt::format(", pending {}", d);
   case RuntimeOp::Recompute:
-    return fmt::format("input {}, saved {}", a, c);
+    return fmt::format(", input {}, saved {}", a, c);
   case RuntimeOp::Drop:
-    return row.c == runtime::noSlot ? "the input" : fmt::format("saved {}", c);
+    return row.c != runtime::noSlot   ? ", saved " + c
+           : row.d != runtime::noSlot ? ", host " + d
+                                      : ", the input";
+  case RuntimeOp::Offload:
+    return fmt::format(", saved {} -> host {}", c, d);
+  case RuntimeOp::Reload:
+    return fmt::format(", host {} -> saved {}", d, c);
+  case RuntimeOp::Update:
+    return row.a == runtime::noSlot ? "" : fmt::format(", weights {} -> {}", a, b);
   case RuntimeOp::SendActivation:
   case RuntimeOp::SendGradient:
-    return fmt::format("boundary {} to device {}", a, tables.channels[row.b].to);
+    return fmt::format(", boundary {} to device {}", a, tables.channels[row.b].to);
   case RuntimeOp::ReceiveActivation:
   case RuntimeOp::ReceiveGradient:
-    return fmt::format("boundary {} from device {}", a, tables.channels[row.b].from);
+    return fmt::format(", boundary {} from device {}", a, tables.channels[row.b].from);
   default:
     return "";
   }
-  return "";
 }
 
 static std::string flagWords(const Instruction &row) {
@@ -63,19 +109,27 @@ static std::string flagWords(const Instruction &row) {
     words += ", keep input";
   if (row.flags & runtime::KeepNothing)
     words += ", keep nothing";
+  if (row.flags & runtime::GroupFirst)
+    words += ", first of a group";
+  if (row.flags & runtime::GroupLast)
+    words += ", last of its group";
   return words;
+}
+
+static std::string comment(const Instruction &row, const ExecutorTables &tables) {
+  if (isOperand(row.op))
+    return "  " + operandText(row, tables);
+  if (row.op == RuntimeOp::Wait)
+    return "wait " + call(static_cast<RuntimeOp>(row.b), row, tables);
+  return (row.flags & runtime::Started ? "start " : "") + call(row.op, row, tables) + slots(row, tables) +
+         flagWords(row);
 }
 
 std::string cppRow(const Instruction &row, size_t index, const ExecutorTables &tables) {
   const std::string op = std::string("{Op::") + enumerator(row.op) + ",";
-  std::string call = fmt::format("{}({}", name(row.op), row.stage);
-  call += row.microbatch == runtime::noMicrobatch ? ")" : fmt::format(", {})", row.microbatch);
-  std::string words = slots(row, tables);
-  if (!words.empty())
-    words = ", " + words;
-  return fmt::format("{:<23} {}, {:>3}, {:>5}, {:>4}, {:>4}, {:>4}, {:>4}}}, // {}: {}{}{}", op, row.flags,
+  return fmt::format("{:<23} {}, {:>3}, {:>5}, {:>4}, {:>4}, {:>4}, {:>4}}}, // {}: {}", op, row.flags,
                      row.stage, number(row.microbatch), number(row.a), number(row.b), number(row.c),
-                     number(row.d), index, call, words, flagWords(row));
+                     number(row.d), index, comment(row, tables));
 }
 
 } // namespace sluice

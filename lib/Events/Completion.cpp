@@ -1,6 +1,14 @@
 #include "Events/Completion.h"
 
+#include "IR/CostModel.h"
+#include "Passes/PostedProgram.h"
+
 namespace sluice {
+
+bool completesUnder(const Program &program, const ChannelRules &rules) {
+  const Requests requests(program, rules);
+  return Execution(requests, rules).run();
+}
 
 std::optional<WaitCycle> stuckUnder(const Program &program, const ChannelRules &rules) {
   const Requests requests(program, rules);
@@ -10,11 +18,25 @@ std::optional<WaitCycle> stuckUnder(const Program &program, const ChannelRules &
   return shortestWaitCycle(requests, rules, execution);
 }
 
+runtime::ChannelModels verifiedModels(const Program &program, const CostModel &costs) {
+  std::optional<Program> posted;
+  if (!program.isExplicit && costs.communication != "just_in_time")
+    return {true, true, true, true, true};
+  if (!program.isExplicit || program.receivesWaitAtUse)
+    posted = postedProgram(program, ProgramIndex(program), costs);
+  const Program &run = posted ? *posted : program;
+  const ChannelRules::Key key = costs.channels.key;
+  return {.unbounded = completesUnder(run, {.key = key}),
+          .eager = completesUnder(run, {.depth = 1, .key = key}),
+          .rendezvous = completesUnder(run, {.depth = 0, .key = key}),
+          .rendezvousPair = completesUnder(run, {.depth = 0, .key = ChannelRules::Key::Pair}),
+          .rendezvousDevice = completesUnder(run, *channelRulesNamed("nccl"))};
+}
+
 uint32_t leastDepth(const Program &program, ChannelRules rules) {
   auto completes = [&](uint32_t depth) {
     rules.depth = depth;
-    const Requests requests(program, rules);
-    return Execution(requests, rules).run();
+    return completesUnder(program, rules);
   };
   uint32_t enough = 1;
   while (enough < program.size() && !completes(enough))

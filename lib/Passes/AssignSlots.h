@@ -1,57 +1,30 @@
-// Lowers a verified program to the tables of an executor: communication placed early, every activation,
-// gradient and pending half in a slot known at compile time.
+// Lowers a verified program to the tables of an executor: communication as it is run, every activation,
+// gradient and pending half in a slot known at compile time (DeviceRows.h), what training adds
+// (TrainingRows.h).
 //
 // Saved and pending slots are as many as are held at once on the device (the figures peak_saved and
-// peak_pending), boundary slots as many as are held at once and, on devices that send, one more, so that an
-// op can write while the message before it is still under way. An op takes its slots at its start and gives
-// them back at its end, the members of an overlap together; freed slots are reused in the order they were
-// freed. Linear in ops.
+// peak_pending), boundary slots as many as are held at once and, on devices whose sends nothing waits for,
+// one more, so that an op can write while the message before it is still under way. Linear in ops.
 #pragma once
 
 #include "IR/CostModel.h"
 #include "IR/Program.h"
+#include "Passes/ExecutorTables.h"
+#include "Passes/LossFactors.h"
 
 #include "llvm/ADT/StringRef.h"
-
-#include <sluice/Schedule.h>
 
 #include <optional>
 
 namespace sluice {
 
-struct DeviceTable {
-  std::vector<runtime::Instruction> rows;
-  uint32_t boundaries = 0, saveds = 0, pendings = 0;
-};
-
-/// A fraction such as samples(m) / batch, kept apart so that it can be printed exactly.
-struct LossFactor {
-  int64_t numerator = 1, denominator = 1;
-  double value() const { return static_cast<double>(numerator) / static_cast<double>(denominator); }
-};
-
-struct ExecutorTables {
-  uint32_t stages = 0, microbatches = 0;
-  std::vector<DeviceTable> devices;
-  std::vector<runtime::Channel> channels;
-  std::vector<runtime::Copy> copies;
-  std::vector<LossFactor> lossFactors; ///< Per microbatch.
-  runtime::Uses uses{};
-  /// Early communication completes under every model.
-  static constexpr runtime::ChannelModels verified{true, true, true, true, true};
-};
-
-/// What of the program an executor does not know yet, in words; empty: it knows all.
+/// What of the program no executor can do, in words; empty: all can be done.
 llvm::StringRef unknownToExecutors(const Program &program, const CostModel &costs);
 
-/// None where the program cannot run to its end, as `inferCommunication`. Asks for a program that executors
-/// know.
+/// Communication that the program leaves to be inferred is placed as `communication` says: by early, each
+/// send and receive waits where its slot is used next; else as it is written, with its waits. None where
+/// early cannot place it: the program cannot run to its end. ExecutorTables::verified is for who knows what
+/// blocks.
 std::optional<ExecutorTables> assignSlots(const Program &program, const CostModel &costs);
-
-/// What the loss of each microbatch, its mean over samples (tokens) unless `microbatch_loss` is their sum,
-/// counts in the loss of the step. With R replicas and n samples or tokens of microbatch m, of N in all: n /
-/// (R N) under `mean over samples` and `mean over tokens`, 1 / (R M) under `mean over microbatches`, n under
-/// `sum`; of a sum, each divided by n.
-std::vector<LossFactor> lossFactors(const Program &program, const CostModel &costs);
 
 } // namespace sluice

@@ -2,8 +2,10 @@
 // send and a receive of the program, which is explicit from then on. Ops that are no part of the exchange
 // (reductions, updates, unshards) stay where they are. Linear in ops.
 //
-//  early         As InferCommunication.h: both ends are placed when the producer runs, in rounds over the
-//                devices. Completes under every channel model (PyTorch's _add_send_recv).
+//  early         Rounds over the devices in ascending order; a device whose next op (or overlap) has its
+//                inputs runs it, and each message it makes is placed at once on both sides: the send after
+//                the op, the receive at the end of what the receiver has so far. So all follow one global
+//                order, and complete under every channel model (PyTorch's _add_send_recv).
 //  just in time  The send follows its producer; the receive stands right before its consumer, but never
 //                behind a later message of the same sender: receives keep the order of the sends.
 //  deferred      Early, then each receive is moved back to right before its consumer; on the lower of two
@@ -19,9 +21,11 @@ namespace sluice {
 
 enum class CommunicationPlacement : uint8_t { Early, JustInTime, Deferred };
 
-/// None where early and deferred cannot place: the compute order is cyclic. None either for a model with skip
-/// edges, whose messages are not placed yet. A program whose communication is written is returned as it is.
+/// None where early and deferred cannot place: the compute order is cyclic. None either where deferred, which
+/// is PyTorch's alone, meets skip edges, which PyTorch has not. Messages of one op: along the chain, then
+/// over its skip edges, ascending. A program whose communication is written is returned as it is. Without
+/// places the ops of the result have none in the source, and take half the room.
 std::optional<Program> lowerCommunication(const Program &program, const ProgramIndex &index,
-                                          CommunicationPlacement placement);
+                                          CommunicationPlacement placement, bool withPlaces = true);
 
 } // namespace sluice

@@ -68,7 +68,7 @@ inline void copyNames(const Program &from, Program &to) {
   copyEntries(from, from.factors, to, to.factors, [](const Op &op) { return op.hasFactor(); });
   auto isPost = [](const Op &op) { return op.isCommunication() && !op.isWait(); };
   copyEntries(from, from.payloads, to, to.payloads, isPost);
-  copyEntries(from, from.peers, to, to.peers, isPost);
+  copyEntries(from, from.peers, to, to.peers, [](const Op &op) { return op.namesPeer(); });
 }
 
 /// Appends ops device by device.
@@ -107,10 +107,14 @@ public:
       result.frameOf.push_back(program.frameOf[origin]);
     }
   }
+  /// The send or receive inserted last goes to, or comes from, `stage`. `program` has no such ops of its own.
+  void namePeer(uint32_t stage) { peers.push_back({result.size() - 1, stage}); }
   /// Call once, after the last device.
   Program take() {
     result.deviceBegin.push_back(result.size());
     copyNames(program, result);
+    if (!peers.empty())
+      result.peers = std::move(peers);
     return std::move(result);
   }
 
@@ -118,6 +122,7 @@ private:
   const Program &program;
   const bool hasPlaces;
   Program result;
+  std::vector<OpPeer> peers;
 };
 
 } // namespace sluice

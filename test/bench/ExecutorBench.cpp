@@ -21,20 +21,22 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 /// The cores this process may use; threads of device d go to the d-th of them.
-std::vector<int> cores() {
-  cpu_set_t all;
-  sched_getaffinity(0, sizeof all, &all);
-  std::vector<int> list;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &all))
-      list.push_back(core);
-  return list;
+const std::vector<int> &cores() {
+  static const std::vector<int> all = [] { // before any thread is pinned
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    std::vector<int> list;
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set))
+        list.push_back(core);
+    return list;
+  }();
+  return all;
 }
 void pin(unsigned number) {
-  static const std::vector<int> all = cores();
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(all[number % all.size()], &one);
+  CPU_SET(cores()[number % cores().size()], &one);
   pthread_setaffinity_np(pthread_self(), sizeof one, &one);
 }
 

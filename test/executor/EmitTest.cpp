@@ -83,7 +83,7 @@ TEST(EmitCpp, NamesAndNamespaces) {
   std::string upper = digest;
   for (char &c : upper)
     c = static_cast<char>(std::toupper(c));
-  EXPECT_TRUE(contains(files[0].text, "#ifndef SLUICE_GENERATED_SWITCH__" + upper + "_H\n"));
+  EXPECT_TRUE(contains(files[0].text, "#ifndef SLUICE_GENERATED_A_B_SWITCH__" + upper + "_H\n"));
 }
 
 TEST(EmitCpp, QuotesInParametersStayInsideTheirString) {
@@ -99,9 +99,9 @@ TEST(EmitCpp, WritesTheRuntimeBesideIt) {
     EXPECT_FALSE(contains(files[i].text, "llvm/"));
     EXPECT_FALSE(contains(files[i].text, "fmt/"));
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"sluice/Schedule.h", "sluice/Context.h", "sluice/Supervisor.h",
-                                             "sluice/Threads.h", "sluice/Requirements.h", "sluice/Worker.h",
-                                             "sluice/Executor.h"}));
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "sluice/Schedule.h", "sluice/Expand.h", "sluice/Context.h", "sluice/Supervisor.h",
+                       "sluice/Threads.h", "sluice/Requirements.h", "sluice/Worker.h", "sluice/Executor.h"}));
 }
 
 TEST(EmitCpp, AProgramThatCannotRunGivesNoFiles) {

@@ -63,14 +63,9 @@ ExitCode runDump() {
                               print("\n");
                             if (lowered && !lower(instance)) {
                               isPlaced = false;
-                              const bool hasSkips = !instance.program.skips.empty();
-                              llvm::errs() << "sluice: error: "
-                                           << (hasSkips ? "messages over skip edges are not placed yet, as "
-                                                        : "the compute order of ")
-                                           << instance.name
-                                           << (hasSkips ? " has them\n"
-                                                        : " is cyclic, so that no sends and receives can be "
-                                                          "placed; run sluice check\n");
+                              llvm::errs() << "sluice: error: the compute order of " << instance.name
+                                           << " is cyclic, so that no sends and receives can be placed; run "
+                                              "sluice check\n";
                               return;
                             }
                             if (arguments[0] == "sluice")

@@ -5,9 +5,11 @@
 #include "Passes/AssignSlots.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace sluice::tool {
 
@@ -26,16 +28,48 @@ static cl::opt<bool> check("check", cl::desc("Write nothing; exit 1 and list the
                            cl::sub(generateCommand));
 static cl::opt<bool> withRuntime("with-runtime", cl::desc("Also write the runtime's headers"),
                                  cl::sub(generateCommand));
+static cl::opt<uint64_t>
+    explicitRows("rows",
+                 cl::desc("Instructions up to which each has a line of its own; above, what "
+                          "repeats is listed once (default 20000)"),
+                 cl::value_desc("N"), cl::init(CppOptions().explicitRows), cl::sub(generateCommand));
 
 static bool isCurrent(llvm::StringRef path, llvm::StringRef text) {
   auto file = llvm::MemoryBuffer::getFile(path);
   return file && (*file)->getBuffer() == text;
 }
 
+/// By way of a file beside it, so that a build that is interrupted, or that reads meanwhile, sees the old
+/// file or the new one.
 static ExitCode write(llvm::StringRef path, llvm::StringRef text) {
+  auto fail = [&](const std::string &why) { return usageError("cannot write " + path.str() + ": " + why); };
   if (std::error_code error = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
-    return usageError("cannot write " + path.str() + ": " + error.message());
-  return writeFile(path, text);
+    return fail(error.message());
+  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &file) {
+    file << text;
+    return llvm::Error::success();
+  });
+  return error ? fail(llvm::toString(std::move(error))) : Clean;
+}
+
+static bool isCppName(llvm::StringRef name) {
+  return !name.empty() && !llvm::isDigit(name[0]) &&
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; }) &&
+         cppIdentifier(name) == name;
+}
+
+/// What the compiler would otherwise say of the files.
+static ExitCode checkCppNames() {
+  if (!fileName.empty() && !isCppName(fileName) && !isCppName(cppIdentifier(fileName)))
+    return usageError("--name " + fileName + " is no C++ name: letters, digits and _, no digit in front");
+  llvm::SmallVector<llvm::StringRef> parts;
+  llvm::StringRef(nameSpace).split(parts, "::");
+  for (llvm::StringRef part : parts)
+    if (!nameSpace.empty() && !isCppName(part))
+      return usageError("--namespace " + nameSpace +
+                        " is no C++ namespace: write names with :: between them, such " +
+                        "as training::schedules");
+  return Clean;
 }
 
 ExitCode runGenerate() {
@@ -43,6 +77,8 @@ ExitCode runGenerate() {
     return usageError("sluice generate cpp FILE -o DIR");
   if (output.empty())
     return usageError("say where to write with -o DIR");
+  if (ExitCode code = checkCppNames(); code != Clean)
+    return code;
   Session session;
   if (ExitCode code = session.openSingle(arguments[1]); code != Clean)
     return code;
@@ -57,7 +93,15 @@ ExitCode runGenerate() {
       [&](Instance &instance) {
         if (!instance.verdict.clean)
           return;
-        if (llvm::StringRef what = unknownToExecutors(instance.program, instance.costs); !what.empty()) {
+        llvm::StringRef what = unknownToExecutors(instance.program, instance.costs);
+        std::optional<ExecutorTables> tables;
+        if (what.empty())
+          tables = executorTables(instance.program, instance.costs);
+        if (tables && !tables->verified.unbounded) // the mildest of them
+          what =
+              "an executor of what completes under no channel model with groups that complete one by one and "
+              "transfers that move by themselves";
+        if (!what.empty()) {
           session.diagnostics.report(Rule::NotSupportedYet, instance.program.span, {{"what", what.str()}});
           return;
         }
@@ -67,7 +111,9 @@ ExitCode runGenerate() {
         options.parameters = instance.parameterText();
         options.source = arguments[1];
         options.withRuntime = withRuntime;
-        files = emitCpp(instance.program, instance.costs, options);
+        options.explicitRows = explicitRows;
+        if (tables) // a clean verdict: it runs to its end
+          files = emitCpp(instance.program, *tables, options);
       });
   if (ExitCode code = session.finish(); code != Clean)
     return code;

@@ -30,8 +30,10 @@ struct Context {
   uint32_t weights;    ///< Version of the stage's weights to read, of Copy::versions.
   uint32_t newWeights; ///< update: the version to write; may be the one that is read.
   uint32_t tie;        ///< Of the tied weight that is meant, into Tables::ties; noWeight: none.
-  uint32_t member;     ///< pack, add, unpack: whose it is, counted from 0 in the joint op.
-  Op of;               ///< finish: the op that ends; otherwise `op`.
+  /// pack: the member of the joint op that it is for, counted from 0; add, unpack: whose it is. norm: 1 if
+  /// this gradient counts here, 0 if another copy or replica counts it.
+  uint32_t member;
+  Op of; ///< finish: the op that ends. scale: Reduce or ReduceTied if what that left is meant. Else `op`.
 };
 
 /// What is sent: named by the op and the stage at the caller's end. Of joint ops `op` is that op.
@@ -60,9 +62,13 @@ constexpr uint64_t mixBits(uint64_t value) {
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
 }
+constexpr uint64_t randomKeyOfStep(uint64_t seed, uint64_t step) { return mixBits(mixBits(seed) ^ step); }
+constexpr uint64_t randomKey(uint64_t keyOfStep, uint32_t stage, uint32_t microbatch) {
+  return mixBits(keyOfStep ^ (uint64_t{stage} << 32 | microbatch));
+}
 /// `microbatch`: counted over all replicas, replica × microbatches + microbatch.
 constexpr uint64_t randomKey(uint64_t seed, uint64_t step, uint32_t stage, uint32_t microbatch) {
-  return mixBits(mixBits(mixBits(seed) ^ step) ^ (uint64_t{stage} << 32 | microbatch));
+  return randomKey(randomKeyOfStep(seed, step), stage, microbatch);
 }
 
 } // namespace sluice::runtime

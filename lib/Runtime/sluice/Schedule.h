@@ -115,10 +115,33 @@ struct Instruction {
 };
 static_assert(sizeof(Instruction) == 24);
 
+/// What an operand of a row is a number of. Version: of the weights of the row's stage.
+enum class Pool : uint8_t { Boundary, Saved, Pending, Host, Carry, Version, Channel };
+inline constexpr unsigned poolCount = 7;
+
+/// Where operands go from one turn of a repeat to the next: first, first + stride … , `count` of them, each
+/// become themselves + shift. Operands of which nothing is said stay what they are.
+struct Move {
+  Pool pool;
+  uint32_t first, count;
+  int32_t stride, shift;
+};
+
+/// Instructions [first, first + rows) stand `times` times behind each other. From turn to turn microbatches
+/// grow by `microbatches`, and operands go where the next `moves` of Device::moves say.
+struct Repeat {
+  uint32_t first, rows, times;
+  int32_t microbatches;
+  uint32_t moves;
+};
+
 struct Device {
   std::span<const Instruction> instructions;
   uint32_t boundaries, saveds, pendings; ///< Slots of each pool.
   uint32_t hosts = 0, carries = 0;
+  /// Ascending, apart from each other. Executors work on tables without: Expand.h.
+  std::span<const Repeat> repeats = {};
+  std::span<const Move> moves = {};
 };
 
 /// A first-in first-out connection from one device to another; the n-th send pairs with the n-th receive.

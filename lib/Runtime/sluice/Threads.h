@@ -1,9 +1,10 @@
-// The transport between devices that are threads of one process. A message moves by exchanging the
-// sender's boundary with the receiver's, as soon as both have started: nothing is copied or allocated, the
-// two buffers change owners, and a send ends when its receive has started (rendezvous).
+// The transport between workers that are threads of one process. A message moves by exchanging the sender's
+// boundary with the receiver's: nothing is copied or allocated, the buffers change owners.
 //
-// The most requests that are open at once are known, so the queues are allocated once. Both ends lock the
-// channel for the few instructions of a start; waiting reads one atomic.
+// Threads<Boundary> moves it as soon as both ends have started, so a send ends when its receive has started
+// (rendezvous). Threads<Boundary, ChannelModel::eager> has one buffer between, unbounded as many as are
+// needed, which stay; a send ends when its content is in one. Rings are allocated once but for those. Both
+// ends lock the channel for the few instructions of a start; waiting reads one atomic.
 #pragma once
 
 #include "Context.h"
@@ -15,16 +16,20 @@
 
 namespace sluice::runtime {
 
-template <class Boundary> class Threads {
+template <class Boundary, ChannelModel model = ChannelModel::rendezvous> class Threads {
+  static_assert(model == ChannelModel::rendezvous || model == ChannelModel::eager ||
+                    model == ChannelModel::unbounded,
+                "threads offer rendezvous, eager and unbounded channels");
   struct Pipe;
 
 public:
-  static constexpr ChannelModel channelModel = ChannelModel::rendezvous;
+  static constexpr ChannelModel channelModel = model;
 
-  /// The `number`-th message of a channel; complete when that many have moved.
+  /// The `number`-th message of a channel, at one end.
   struct Request {
     Pipe *pipe = nullptr;
     uint64_t number = 0;
+    bool isSend = false;
   };
 
   void open(const Network &network, Supervisor &supervisor) {
@@ -35,6 +40,8 @@ public:
       pipes[channel].receives.resize(std::max(1u, line.receives));
       pipes[channel].sender = &supervisor.waiter(line.from);
       pipes[channel].receiver = &supervisor.waiter(line.to);
+      if constexpr (model != ChannelModel::rendezvous)
+        pipes[channel].between.resize(1);
     }
   }
 
@@ -47,7 +54,7 @@ public:
       lock.unlock();
       pipe.receiver->wake();
     }
-    return {&pipe, number};
+    return {&pipe, number, true};
   }
 
   Request startReceive(const Message &message, Boundary &boundary) {
@@ -59,33 +66,82 @@ public:
       lock.unlock();
       pipe.sender->wake();
     }
-    return {&pipe, number};
+    return {&pipe, number, false};
   }
 
   /// False: the run is being stopped.
   bool wait(const Request &request, Waiter &waiter) {
-    return waiter.until([&] { return request.pipe->moved.load() > request.number; });
+    const std::atomic<uint64_t> &progress =
+        model != ChannelModel::rendezvous && request.isSend ? request.pipe->left : request.pipe->moved;
+    return waiter.until([&] { return progress.load() > request.number; });
   }
 
 private:
+#ifdef SLUICE_TEST_RELAXED // a fault on purpose, which tests of ThreadSanitizer must see
+  static constexpr std::memory_order publishing = std::memory_order_relaxed;
+#else
+  static constexpr std::memory_order publishing = std::memory_order_seq_cst;
+#endif
+
   struct alignas(64) Pipe {
-    // Moves every message whose two ends have started; under the lock.
+    // Moves all that can move, under the lock. True if anything has: the other end may wait for it.
     bool move() {
+      if constexpr (model == ChannelModel::rendezvous)
+        return moveAcross();
+      else
+        return moveThrough();
+    }
+
+    bool moveAcross() {
       uint64_t number = moved.load(std::memory_order_relaxed);
       const uint64_t end = std::min(sent, received);
       if (number == end)
         return false;
-      for (; number < end; ++number) {
-        using std::swap;
-        swap(*sends[number % sends.size()], *receives[number % receives.size()]);
-      }
-      moved.store(end);
+      for (; number < end; ++number)
+        exchange(*sends[number % sends.size()], *receives[number % receives.size()]);
+      moved.store(end, publishing);
       return true;
     }
+
+    // `between` holds messages [moved, left), those that have left their sender and not arrived.
+    bool moveThrough() {
+      const uint64_t arrivedBefore = moved.load(std::memory_order_relaxed);
+      const uint64_t leftBefore = left.load(std::memory_order_relaxed);
+      uint64_t arrived = arrivedBefore, gone = leftBefore;
+      for (bool moves = true; moves;) {
+        moves = false;
+        for (; gone < sent && hasRoom(arrived, gone); ++gone, moves = true)
+          exchange(*sends[gone % sends.size()], between[gone % between.size()]);
+        for (; arrived < gone && arrived < received; ++arrived, moves = true)
+          exchange(between[arrived % between.size()], *receives[arrived % receives.size()]);
+      }
+      if (gone != leftBefore)
+        left.store(gone, publishing);
+      if (arrived != arrivedBefore)
+        moved.store(arrived, publishing);
+      return gone != leftBefore || arrived != arrivedBefore;
+    }
+    bool hasRoom(uint64_t arrived, uint64_t gone) {
+      if (gone - arrived < between.size())
+        return true;
+      if constexpr (model == ChannelModel::eager)
+        return false;
+      std::vector<Boundary> larger(2 * between.size());
+      for (uint64_t number = arrived; number < gone; ++number)
+        larger[number % larger.size()] = std::move(between[number % between.size()]);
+      between = std::move(larger);
+      return true;
+    }
+    static void exchange(Boundary &one, Boundary &other) {
+      using std::swap;
+      swap(one, other);
+    }
+
     std::mutex mutex;
     std::vector<Boundary *> sends, receives; // rings, by number
+    std::vector<Boundary> between;           // ring
     uint64_t sent = 0, received = 0;
-    std::atomic<uint64_t> moved = 0;
+    std::atomic<uint64_t> left = 0, moved = 0;
     Waiter *sender = nullptr, *receiver = nullptr;
   };
   std::unique_ptr<Pipe[]> pipes;
