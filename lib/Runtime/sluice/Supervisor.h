@@ -16,6 +16,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace sluice::runtime {
@@ -69,6 +70,11 @@ public:
       workers[worker].waiter.supervisor = this;
   }
 
+  /// How often a wait asks before it yields, and how often it yields before it parks. Before the first run.
+  void setTurns(std::optional<unsigned> spinning, std::optional<unsigned> yielding) {
+    spins = spinning.value_or(spins);
+    yields = yielding.value_or(yields);
+  }
   Waiter &waiter(uint32_t worker) { return workers[worker].waiter; }
   bool stopping() const { return stop.load(); }
 
@@ -226,7 +232,6 @@ public:
 private:
   friend class Waiter;
   static constexpr uint64_t unknownPosition = ~uint64_t{0};
-  static constexpr unsigned yields = 200;
 
   struct alignas(64) Worker {
     std::atomic<uint64_t> step = 0;
@@ -265,7 +270,7 @@ private:
   const uint32_t count; // of workers
   const std::chrono::milliseconds limit;
   std::unique_ptr<Worker[]> workers;
-  const unsigned spins;
+  unsigned spins, yields = 200;
   Processes *processes = nullptr; // null: all workers are here
   std::atomic<uint32_t> runs = 0; // begun here
   bool thrown = false;
@@ -284,7 +289,7 @@ template <class Ready> bool Waiter::until(Ready &&ready) {
   for (unsigned turn = 0; turn < supervisor->spins; ++turn)
     if (ready())
       return true;
-  for (unsigned turn = 0; turn < Supervisor::yields; ++turn) {
+  for (unsigned turn = 0; turn < supervisor->yields; ++turn) {
     if (ready())
       return true;
     std::this_thread::yield();
@@ -306,7 +311,7 @@ template <class Ready> bool Waiter::until(Ready &&ready) {
 }
 
 template <class Ready> bool Waiter::poll(Ready &&ready) {
-  for (unsigned turn = 0; turn < supervisor->spins + Supervisor::yields; ++turn) {
+  for (unsigned turn = 0; turn < supervisor->spins + supervisor->yields; ++turn) {
     if (ready())
       return true;
     if (turn >= supervisor->spins)

@@ -11,7 +11,8 @@
 // out and counted. The format: "Trace Event Format", Google, 2016.
 #pragma once
 
-#include "Supervisor.h"
+#include "Joint.h"
+#include "Report.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -37,11 +38,11 @@ class TraceFile {
 public:
   static constexpr int64_t firstEvent = std::numeric_limits<int64_t>::min();
 
-  TraceFile(const Tables &tables, uint32_t workers) : tables(tables), workers(workers) {}
+  explicit TraceFile(const Tables &tables) : tables(tables) {}
 
   /// The events of a worker, in the order they began. `records` must outlive `write`.
-  void add(uint32_t worker, std::span<const TraceRecord> records, uint64_t dropped) {
-    logs.push_back({worker, records});
+  void add(uint32_t replica, uint32_t device, std::span<const TraceRecord> records, uint64_t dropped) {
+    logs.push_back({replica, device, records});
     lost += dropped;
   }
 
@@ -53,7 +54,7 @@ public:
       fail(path);
     text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
     for (const Log &log : logs) {
-      nameTracks(log.worker);
+      nameTracks(log);
       writeLog(log);
     }
     text += "\n],\"otherData\":" + frame() + "}\n";
@@ -73,7 +74,7 @@ public:
 
 private:
   struct Log {
-    uint32_t worker;
+    uint32_t replica, device;
     std::span<const TraceRecord> records;
   };
   struct UnderWay {
@@ -107,10 +108,8 @@ private:
     throw std::runtime_error("cannot write the trace " + path + ": " + std::strerror(errno));
   }
 
-  uint32_t deviceOf(uint32_t worker) const { return worker % static_cast<uint32_t>(tables.devices.size()); }
-  uint32_t replicaOf(uint32_t worker) const { return worker / static_cast<uint32_t>(tables.devices.size()); }
-  std::span<const Instruction> rowsOf(uint32_t worker) const {
-    return tables.devices[deviceOf(worker)].instructions;
+  std::span<const Instruction> rowsOf(const Log &log) const {
+    return tables.devices[log.device].instructions;
   }
   int64_t first() const {
     int64_t earliest = std::numeric_limits<int64_t>::max();
@@ -120,12 +119,8 @@ private:
     return earliest == std::numeric_limits<int64_t>::max() ? 0 : earliest;
   }
 
-  static bool isJoint(Op op) {
-    return op == Op::Reduce || op == Op::ReduceTied || op == Op::Norm || op == Op::Unshard;
-  }
-
   void writeLog(const Log &log) {
-    const std::span<const Instruction> rows = rowsOf(log.worker);
+    const std::span<const Instruction> rows = rowsOf(log);
     const std::span<const TraceRecord> records = log.records;
     Messages messages(rows.size());
     for (size_t index = 0; index < records.size();) {
@@ -139,7 +134,7 @@ private:
       while (end < records.size() && !records[end].isRow())
         ++end;
       const bool isMessageRow = isMessage(rows[record.row].op);
-      const int64_t begin = writeRow(log.worker, records.subspan(index, end - index), messages);
+      const int64_t begin = writeRow(log, records.subspan(index, end - index), messages);
       // A wait in the row of a message is for what was in its slot before, if only for the same row a step
       // ago.
       for (size_t wait = index + 1; wait < end; ++wait)
@@ -148,12 +143,12 @@ private:
         messages.start({begin, 0, record.step, record.row});
       index = end;
     }
-    writeMessages(log.worker, messages.all);
+    writeMessages(log, messages.all);
   }
 
   /// A row and the waits in it; returns when it began to do its own work.
-  int64_t writeRow(uint32_t worker, std::span<const TraceRecord> records, const Messages &messages) {
-    const std::span<const Instruction> rows = rowsOf(worker);
+  int64_t writeRow(const Log &log, std::span<const TraceRecord> records, const Messages &messages) {
+    const std::span<const Instruction> rows = rowsOf(log);
     const TraceRecord &record = records.front();
     const Instruction &row = rows[record.row];
     int64_t begin = record.begin;
@@ -162,9 +157,8 @@ private:
       if (wait.end == 0 || (isInside && row.op == Op::Wait))
         continue; // a row that only waits says so itself
       std::string name = describe(rows[wait.row]);
-      event(name.starts_with("wait ") ? name : "wait " + name, "wait", worker, 2 + deviceOf(worker),
-            wait.begin, wait.end,
-            ids(worker, rows[wait.row], wait.row, messages.stepOf(wait.row, record.step)));
+      event(name.starts_with("wait ") ? name : "wait " + name, "wait", log, 2 + log.device, wait.begin,
+            wait.end, ids(log, rows[wait.row], wait.row, messages.stepOf(wait.row, record.step)));
       if (isInside && !isJoint(row.op))
         begin = wait.end;
     }
@@ -172,15 +166,15 @@ private:
       ++unfinished;
       return begin;
     }
-    event(describe(row), row.op == Op::Wait ? "wait" : "op," + std::string(name(row.op)), worker,
-          2 + deviceOf(worker), begin, record.end, ids(worker, row, record.row, record.step));
+    event(describe(row), row.op == Op::Wait ? "wait" : "op," + std::string(name(row.op)), log, 2 + log.device,
+          begin, record.end, ids(log, row, record.row, record.step));
     return begin;
   }
 
   /// Each on the first track of its device that is free.
-  void writeMessages(uint32_t worker, std::span<const UnderWay> messages) {
-    const std::span<const Instruction> rows = rowsOf(worker);
-    const uint32_t device = deviceOf(worker), devices = static_cast<uint32_t>(tables.devices.size());
+  void writeMessages(const Log &log, std::span<const UnderWay> messages) {
+    const std::span<const Instruction> rows = rowsOf(log);
+    const uint32_t device = log.device, devices = static_cast<uint32_t>(tables.devices.size());
     std::vector<uint32_t> ordinals(rows.size()), perStep(tables.channels.size());
     for (size_t row = 0; row < rows.size(); ++row)
       if (isMessage(rows[row].op))
@@ -197,24 +191,24 @@ private:
       const uint32_t track = 2 + devices + device + static_cast<uint32_t>(lane) * devices;
       if (lane == freeFrom.size()) {
         freeFrom.push_back(0);
-        metadata("thread_name", worker, track,
+        metadata("thread_name", log, track,
                  "\"name\":\"device " + std::to_string(device) + " messages" +
                      (lane == 0 ? "" : " " + std::to_string(lane + 1)) + '"');
-        metadata("thread_sort_index", worker, track, "\"sort_index\":" + std::to_string(track));
+        metadata("thread_sort_index", log, track, "\"sort_index\":" + std::to_string(track));
       }
       freeFrom[lane] = message.end;
       const Instruction &row = rows[message.row];
       const Channel &channel = tables.channels[row.b];
-      event(describe(row), "message," + std::string(name(row.op)), worker, track, message.begin, message.end,
-            ids(worker, row, message.row, message.step) + ",\"from_device\":" + std::to_string(channel.from) +
+      event(describe(row), "message," + std::string(name(row.op)), log, track, message.begin, message.end,
+            ids(log, row, message.row, message.step) + ",\"from_device\":" + std::to_string(channel.from) +
                 ",\"to_device\":" + std::to_string(channel.to) + ",\"channel\":" + std::to_string(row.b) +
                 ",\"number\":" + std::to_string(message.step * perStep[row.b] + ordinals[message.row]));
     }
   }
 
-  std::string ids(uint32_t worker, const Instruction &row, uint32_t index, uint64_t step) const {
-    std::string args = "\"device\":" + std::to_string(deviceOf(worker)) +
-                       ",\"replica\":" + std::to_string(replicaOf(worker));
+  std::string ids(const Log &log, const Instruction &row, uint32_t index, uint64_t step) const {
+    std::string args =
+        "\"device\":" + std::to_string(log.device) + ",\"replica\":" + std::to_string(log.replica);
     if (row.op != Op::Norm)
       args += ",\"stage\":" + std::to_string(row.stage);
     if (row.microbatch != noMicrobatch)
@@ -222,27 +216,26 @@ private:
     return args + ",\"step\":" + std::to_string(step) + ",\"row\":" + std::to_string(index);
   }
 
-  void nameTracks(uint32_t worker) {
-    const uint32_t device = deviceOf(worker), replica = replicaOf(worker);
-    const std::string title =
-        std::string(tables.provenance.schedule) + " (measured)" +
-        (workers == tables.devices.size() ? "" : ", replica " + std::to_string(replica));
-    metadata("process_name", worker, 0, "\"name\":" + quoted(title));
-    metadata("thread_name", worker, 2 + device, "\"name\":\"device " + std::to_string(device) + '"');
-    metadata("thread_sort_index", worker, 2 + device, "\"sort_index\":" + std::to_string(2 + device));
+  void nameTracks(const Log &log) {
+    const uint32_t device = log.device;
+    const std::string title = std::string(tables.provenance.schedule) + " (measured)" +
+                              (tables.replicas == 1 ? "" : ", replica " + std::to_string(log.replica));
+    metadata("process_name", log, 0, "\"name\":" + quoted(title));
+    metadata("thread_name", log, 2 + device, "\"name\":\"device " + std::to_string(device) + '"');
+    metadata("thread_sort_index", log, 2 + device, "\"sort_index\":" + std::to_string(2 + device));
   }
 
-  void metadata(const char *what, uint32_t worker, uint32_t track, const std::string &args) {
+  void metadata(const char *what, const Log &log, uint32_t track, const std::string &args) {
     begin();
     text += "{\"name\":\"" + std::string(what) +
-            "\",\"ph\":\"M\",\"pid\":" + std::to_string(1 + replicaOf(worker)) +
+            "\",\"ph\":\"M\",\"pid\":" + std::to_string(1 + log.replica) +
             ",\"tid\":" + std::to_string(track) + ",\"args\":{" + args + "}}";
   }
-  void event(const std::string &name, const std::string &category, uint32_t worker, uint32_t track,
+  void event(const std::string &name, const std::string &category, const Log &log, uint32_t track,
              int64_t start, int64_t end, const std::string &args) {
     begin();
     text += "{\"name\":\"" + name + "\",\"cat\":\"" + category +
-            "\",\"ph\":\"X\",\"pid\":" + std::to_string(1 + replicaOf(worker)) +
+            "\",\"ph\":\"X\",\"pid\":" + std::to_string(1 + log.replica) +
             ",\"tid\":" + std::to_string(track) + ",\"ts\":" + microseconds(start - zero) +
             ",\"dur\":" + microseconds(end - start) + ",\"args\":{" + args + "}}";
   }
@@ -291,7 +284,7 @@ private:
     return "{\"producer\":\"sluice\",\"kind\":\"measured\",\"schedule\":" +
            quoted(tables.provenance.schedule) + ",\"parameters\":" + quoted(tables.provenance.parameters) +
            ",\"digest\":" + quoted(tables.provenance.digest) +
-           ",\"replicas\":" + std::to_string(workers / tables.devices.size()) +
+           ",\"replicas\":" + std::to_string(tables.replicas) +
            ",\"devices\":" + std::to_string(tables.devices.size()) +
            ",\"steps\":" + std::to_string(to > from ? to - from : 0) +
            ",\"first_step\":" + std::to_string(to > from ? from : 0) +
@@ -300,7 +293,6 @@ private:
   }
 
   const Tables &tables;
-  const uint32_t workers;
   std::vector<Log> logs;
   uint64_t lost = 0, unfinished = 0;
   int64_t zero = 0;

@@ -47,6 +47,7 @@ public:
 
   void onBegin(const Context &c) {
     Log &log = logs[workerOf(c)];
+    log.replica = c.replica;
     log.isRecorded = c.step - options.firstStep < options.steps; // wraps to a large number before the first
     // Messages of the last step may be waited for in the one behind it.
     log.waitsAreRecorded = c.step - options.firstStep <= options.steps;
@@ -70,23 +71,26 @@ public:
   }
 
   /// Writes what was recorded. Where other processes run some of the workers each writes a file of its own,
-  /// `trace.3.json` for `trace.json`, numbered by the lowest worker here. Returns the path; throws
+  /// `trace.3.json` for `trace.json`, numbered by the lowest worker here, replica ×
+  /// devices + device. Returns the path; throws
   /// std::runtime_error where the file cannot be written.
   std::string write(const std::string &path) const {
     if (!tables)
       throw std::logic_error("this observer belongs to no executor, so there is nothing to write");
-    TraceFile file(*tables, count);
-    uint32_t lowest = count, locals = 0;
+    TraceFile file(*tables);
+    const uint32_t devices = static_cast<uint32_t>(tables->devices.size());
+    uint32_t lowest = 0, locals = 0;
     for (uint32_t worker = 0; worker < count; ++worker) {
       const Log &log = logs[worker];
       if (!log.isLocal)
         continue;
-      lowest = lowest == count ? worker : lowest;
-      ++locals;
-      file.add(worker, {log.records.get(), log.size}, log.dropped);
+      const uint32_t device = worker % devices;
+      if (locals++ == 0)
+        lowest = log.replica * devices + device;
+      file.add(log.replica, device, {log.records.get(), log.size}, log.dropped);
     }
     const bool hasOrigin = options.origin != std::chrono::steady_clock::time_point{};
-    const std::string own = locals == count ? path : TraceFile::numbered(path, lowest);
+    const std::string own = locals == devices * tables->replicas ? path : TraceFile::numbered(path, lowest);
     file.write(own, hasOrigin ? options.origin.time_since_epoch() / std::chrono::nanoseconds(1)
                               : TraceFile::firstEvent);
     return own;
@@ -99,6 +103,7 @@ private:
     size_t size = 0, capacity = 0;
     size_t row = none, wait = none; ///< Records whose ends are still to come.
     uint64_t dropped = 0;
+    uint32_t replica = 0;
     bool isLocal = false, isRecorded = false, waitsAreRecorded = false;
 
     size_t append(const TraceRecord &record) {
@@ -114,7 +119,11 @@ private:
   static int64_t now() {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
-  size_t workerOf(const Context &c) const { return c.replica * tables->devices.size() + c.device; }
+  /// An executor of one replica counts its workers from 0, whichever replica that is.
+  size_t workerOf(const Context &c) const {
+    const size_t devices = tables->devices.size();
+    return count == devices ? c.device : c.replica * devices + c.device;
+  }
 
   /// Every row once a step, every message waited for once, a joint op for each of its members, twice.
   size_t roomFor(std::span<const Instruction> rows, uint32_t workers) const {
