@@ -7,8 +7,8 @@
 # the headers of the runtime beside them instead of linking to Sluice::Runtime. docs/cmake.md is the guide.
 #
 # The tool writes a source only where it differs from what is there, and a stamp each time. The stamp is the
-# command's output, and the file of dependencies is about it alone: sources that stay as they are would be out
-# of date for ever. They are by-products, so whatever did not change is not compiled again.
+# command's one output, and what the file of dependencies is about: a source that stays as it is would look out
+# of date for ever, or be compiled after every run. Sources are by-products.
 cmake_policy(PUSH)
 cmake_policy(VERSION 3.25)
 
