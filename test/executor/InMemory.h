@@ -10,7 +10,8 @@
 namespace sluice::test {
 
 /// Every callback there is: in-memory tables are not known when the test is compiled.
-inline constexpr runtime::Uses allUses{true, true, true, true, true, true, true};
+inline constexpr runtime::Uses allUses{true, true, true, true, true, true, true, true,
+                                       true, true, true, true, true, true, true, true};
 using AnySchedule = runtime::Schedule<allUses, runtime::ChannelModels{true, true, true, true, true}>;
 
 /// The runtime's view of `tables`, which must outlive it.
@@ -18,8 +19,14 @@ class InMemory {
 public:
   InMemory(std::string name, const ExecutorTables &tables) : name(std::move(name)) {
     for (const DeviceTable &device : tables.devices)
-      devices.push_back(
-          {device.rows, device.boundaries, device.saveds, device.pendings, device.hosts, device.carries});
+      devices.push_back({device.rows,
+                         device.boundaries,
+                         device.saveds,
+                         device.pendings,
+                         device.hosts,
+                         device.carries,
+                         {},
+                         {}});
     for (const LossFactor &factor : tables.lossFactors)
       lossFactors.push_back(factor.value());
     for (const Fraction &factor : tables.factors)
