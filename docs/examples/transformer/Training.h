@@ -21,7 +21,7 @@ public:
       gradients.push_back(training.whole.tied->tokens.gradient);
       training.descend();
     }
-    training.whole.visitBlock(0, [&](Tensor<Real> &) { ++tensorsOfBlock; });
+    training.whole.blocks[0].visit([&](Tensor<Real> &) { ++tensorsOfBlock; });
   }
 
   /// Largest difference of any gradient that a stage has used in a step.

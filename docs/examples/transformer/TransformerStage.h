@@ -102,9 +102,7 @@ public:
 
   // What a reduction adds up goes into one row of numbers.
   void pack(const Context &c, Matrix<Real> &buffer) {
-    Index size = 0;
-    visitReduced(c, [&](Matrix<Real> &gradient) { size += gradient.size(); });
-    buffer.resize(1, size);
+    buffer.resize(1, reducedSize(c));
     Index place = 0;
     visitReduced(c, [&](Matrix<Real> &gradient) {
       std::copy_n(gradient.data(), gradient.size(), buffer.data() + place);
@@ -136,9 +134,12 @@ public:
     lossOfStep = 0;
   }
 
-  /// Of a message, so that a transport can size its buffer.
-  void shape(const Context &c, Matrix<Real> &boundary) const {
-    boundary.resize(rowsOf(c), setup.shape.width);
+  /// Of a message, or of a part of a joint op, so that a transport can size its buffer.
+  void shape(const Context &c, Matrix<Real> &boundary) {
+    if (c.microbatch == sluice::runtime::noMicrobatch)
+      boundary.resize(1, reducedSize(c));
+    else
+      boundary.resize(rowsOf(c), setup.shape.width);
   }
 
   const unsigned firstBlock; ///< Of the model.
@@ -178,6 +179,11 @@ private:
       part.visit([&](Tensor<Real> &tensor) { visit(tensor.gradient); });
     if (c.op == Op::ReduceTied || reducesTied)
       visit(part.tied->tokens.gradient);
+  }
+  Index reducedSize(const Context &c) {
+    Index size = 0;
+    visitReduced(c, [&](Matrix<Real> &gradient) { size += gradient.size(); });
+    return size;
   }
   void descend(Tensor<Real> &tensor) {
     for (Index i = 0; i < tensor.gradient.size(); ++i) {
