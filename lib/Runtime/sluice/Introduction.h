@@ -93,8 +93,10 @@ public:
     for (uint32_t left = count - 1; left > 0;) {
       const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
       pollfd entry{listener.get(), POLLIN, 0};
-      if (time <= 0)
+      if (time <= 0) {
+        listener = Descriptor();
         return "no control connection from" + missing();
+      }
       if (::poll(&entry, 1, static_cast<int>(time)) != 1)
         continue;
       Connection connection(Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
@@ -134,8 +136,8 @@ public:
         tell(connection, FrameKind::Welcome, makeHello());
         Connection::Frame frame;
         Hello hello;
-        if (!connection.await(frame, Clock::now() + std::chrono::seconds(2)) || !read(frame, hello) ||
-            hello.nonce != nonce)
+        if (!connection.await(frame, std::min(end, Clock::now() + std::chrono::seconds(2))) ||
+            !read(frame, hello) || hello.nonce != nonce)
           continue;
         peers_[0] = {std::move(connection), hello};
         return frame.kind == static_cast<uint32_t>(FrameKind::Welcome)
@@ -168,7 +170,7 @@ private:
     std::string text;
     for (uint32_t other = 1; other < count; ++other)
       if (!peers_[other].connection.isOpen())
-        text += (text.empty() ? " process " : ", ") + std::to_string(other);
+        text += (text.empty() ? " process " : ", process ") + std::to_string(other);
     return text;
   }
 

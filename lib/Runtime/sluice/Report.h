@@ -4,6 +4,7 @@
 
 #include "Schedule.h"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <string>
@@ -86,7 +87,8 @@ public:
             verdict.step};
   }
 
-  /// All wait, and nothing has moved for `limit`. The verdict is at a worker of the cycle, if there is one.
+  /// All wait, and nothing has moved for `limit`. The verdict is at the first worker of the cycle, if there
+  /// is one.
   Verdict stuck(std::span<const Standing> standings, std::chrono::milliseconds limit) const {
     uint32_t start = 0;
     while (start + 1 < workers && standings[start].finished)
@@ -128,24 +130,36 @@ private:
     return text;
   }
 
-  // Every worker waits for one other, so following them ends in a cycle or at one that has finished. `worker`
-  // is moved to where the walk ends.
+  // Every worker waits for one other, so following them ends in a cycle or at one that has finished. Of
+  // several cycles the one of fewest workers, and of those the one with the lowest, as `sluice check` names
+  // it; it is told from its lowest worker on. `worker` is moved there.
   std::string describeCycle(std::span<const Standing> standings, uint32_t &worker) const {
-    std::vector<bool> seen(workers);
-    uint32_t at = worker;
-    while (!standings[at].finished && !seen[at]) {
-      seen[at] = true;
-      at = standings[at].peer;
+    std::vector<uint32_t> walkOf(workers, Standing::nothing), placeOf(workers);
+    uint32_t shortest = Standing::nothing, lowest = 0, finished = 0;
+    for (uint32_t start = 0; start < workers; ++start) {
+      uint32_t at = start, place = 0;
+      for (; !standings[at].finished && walkOf[at] == Standing::nothing; at = standings[at].peer) {
+        walkOf[at] = start;
+        placeOf[at] = place++;
+      }
+      if (standings[at].finished)
+        finished = at;
+      else if (walkOf[at] == start && place - placeOf[at] < shortest) {
+        shortest = place - placeOf[at];
+        lowest = at;
+        for (uint32_t next = standings[at].peer; next != at; next = standings[next].peer)
+          lowest = std::min(lowest, next);
+      }
     }
-    if (standings[at].finished)
-      return "\n  no cycle: " + nameOf(at) + " has finished, so what is awaited never comes";
-    worker = at;
-    std::string text = "\n  cycle: " + nameOf(at);
-    uint32_t next = at;
+    if (shortest == Standing::nothing)
+      return "\n  no cycle: " + nameOf(finished) + " has finished, so what is awaited never comes";
+    worker = lowest;
+    std::string text = "\n  cycle: " + nameOf(lowest);
+    uint32_t next = lowest;
     do {
       next = standings[next].peer;
       text += " -> " + (workers == tables.devices.size() ? std::to_string(next) : nameOf(next));
-    } while (next != at);
+    } while (next != lowest);
     return text;
   }
 
