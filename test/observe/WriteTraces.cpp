@@ -1,8 +1,8 @@
 // Runs schedules over token stages and writes what TraceObserver recorded, and beside each trace the rows it
 // must hold: NAME.trace.json, NAME.rows.json, for CheckTraces.py to compare.
+#include "CheckedStage.h"
 #include "InMemory.h"
 #include "Schedules.h"
-#include "TokenStage.h"
 
 #include <sluice/TraceObserver.h>
 
@@ -52,13 +52,9 @@ int main(int argc, char **argv) {
   for (const auto &[name, program] : cases) {
     const ExecutorTables tables = lower(program);
     const InMemory memory(name, tables);
-    using Stage = TokenStage<true>;
-    const std::vector<uint32_t> counts = contributionsOf(memory.schedule);
-    size_t next = 0;
-    runtime::Executor<Stage, AnySchedule, runtime::Threads<Token>, runtime::TraceObserver> executor(
-        memory.schedule,
-        [&](const runtime::Copy &copy) { return std::make_unique<Stage>(copy, counts[next++]); }, {}, {},
-        runtime::TraceObserver({.firstStep = 1, .steps = 3}));
+    runtime::Executor<CheckedStage::Any, AnySchedule, runtime::Threads<Value>, runtime::TraceObserver>
+        executor(memory.schedule, CheckedStage::makeFor(memory.schedule), {}, {},
+                 runtime::TraceObserver({.firstStep = 1, .steps = 3}));
     executor.run(2); // what is recorded goes over runs, and ends before the last of them
     executor.run(3);
     executor.observer().write(folder + "/" + name + ".trace.json");
