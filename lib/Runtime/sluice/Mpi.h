@@ -56,9 +56,12 @@ public:
   MpiProcess &operator=(const MpiProcess &) = delete;
   ~MpiProcess() { MPI_Finalize(); }
   int rank() const { return rank_; }
-  /// Ends this process at once. After a failure MPI_Finalize would wait for processes that are no more.
+  /// Ends this process, after a failure in which MPI_Finalize would wait for processes that are no more. It
+  /// waits a little before: Open MPI's mpirun gives the others a second once one process has ended badly, and
+  /// none once two have; so all can say what they have to.
   [[noreturn]] static void abandon(int status) {
     std::fflush(nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::_Exit(status);
   }
 
@@ -78,11 +81,14 @@ public:
     uint32_t number = 0;
   };
 
-  explicit Mpi(MPI_Comm among = MPI_COMM_WORLD) : parent(among) {}
+  /// `onFailure`: see Peers.
+  explicit Mpi(MPI_Comm among = MPI_COMM_WORLD, Peers::OnFailure onFailure = {})
+      : parent(among), onFailure(std::move(onFailure)) {}
   Mpi(Mpi &&other) noexcept
       : parent(other.parent), communicator(std::exchange(other.communicator, MPI_COMM_NULL)),
         tags(std::move(other.tags)), entries(std::move(other.entries)), free(std::move(other.free)),
-        copies(std::move(other.copies)), supervisor(other.supervisor), peers(std::move(other.peers)) {}
+        copies(std::move(other.copies)), onFailure(std::move(other.onFailure)), supervisor(other.supervisor),
+        peers(std::move(other.peers)) {}
   Mpi &operator=(Mpi &&) = delete;
   ~Mpi() {
     int isOver = 0;
@@ -118,8 +124,8 @@ public:
     MPI_Comm_dup(parent, &communicator);
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     assignTags(network, static_cast<uint32_t>(rank));
-    peers = std::make_unique<Peers>(static_cast<uint32_t>(rank), network.workers, of.words().digest());
-    meet(rank, size);
+    peers = std::make_unique<Peers>(static_cast<uint32_t>(rank), network.workers,
+                                    meet(rank, size, of.words().digest()), onFailure);
     peers->start(of);
   }
 
@@ -222,19 +228,23 @@ private:
   }
 
   // Connects process 0 with all others, and makes a problem of one a problem of all.
-  void meet(int rank, int size) {
+  Introduction meet(int rank, int size, const std::string &digest) const {
+    Introduction introduction(static_cast<uint32_t>(rank), static_cast<uint32_t>(size), digest);
     const std::chrono::milliseconds limit(15'000);
-    std::string invitation = rank == 0 ? peers->invite() : std::string();
+    std::string invitation = rank == 0 ? introduction.invite() : std::string();
     uint64_t length = invitation.size();
     MPI_Bcast(&length, 1, MPI_UINT64_T, 0, communicator);
     invitation.resize(length);
     MPI_Bcast(invitation.data(), static_cast<int>(length), MPI_CHAR, 0, communicator);
-    std::string problem = size == 1 ? "" : rank == 0 ? peers->admit(limit) : peers->join(invitation, limit);
+    std::string problem = size == 1   ? ""
+                          : rank == 0 ? introduction.admit(limit)
+                                      : introduction.join(invitation, limit);
     int isBad = !problem.empty(), anyBad = 0;
     MPI_Allreduce(&isBad, &anyBad, 1, MPI_INT, MPI_MAX, communicator);
     if (anyBad)
       throw std::runtime_error("the processes of this run cannot connect: " +
                                (isBad ? problem : "another process says why"));
+    return introduction;
   }
 
   Request newEntry(const Message &message, std::span<std::byte> content) {
@@ -259,15 +269,15 @@ private:
     return copies.back();
   }
 
-  // After a failure: buffers are about to go, and MPI shall not write into them.
+  // After a failure: buffers are about to go, and MPI shall not write into them. Sends only read; nobody can
+  // take them back.
   void withdraw() {
-    const auto end = Supervisor::Clock::now() + std::chrono::milliseconds(50);
     for (Entry &entry : entries)
-      if (entry.isReceive && entry.request != MPI_REQUEST_NULL)
+      if (entry.isReceive && entry.request != MPI_REQUEST_NULL) {
+        int flag = 0;
         MPI_Cancel(&entry.request);
-    for (Entry &entry : entries)
-      for (int flag = 0; entry.request != MPI_REQUEST_NULL && !flag && Supervisor::Clock::now() < end;)
         MPI_Test(&entry.request, &flag, MPI_STATUS_IGNORE);
+      }
   }
 
   // Words.
@@ -316,6 +326,7 @@ private:
   std::vector<Entry> entries;
   std::vector<uint32_t> free; // of entries
   std::list<Copy> copies;     // of sends that need not wait, the oldest first
+  Peers::OnFailure onFailure;
   Supervisor *supervisor = nullptr;
   std::unique_ptr<Peers> peers;
 };

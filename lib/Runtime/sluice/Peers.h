@@ -7,10 +7,11 @@
 // which nothing is heard for the no-progress limit is taken for lost too (stopped, or its host is gone).
 #pragma once
 
-#include "Socket.h"
+#include "Introduction.h"
 #include "Supervisor.h"
 
-#include <random>
+#include <cstdio>
+#include <functional>
 
 namespace sluice::runtime {
 
@@ -18,9 +19,16 @@ class Peers final : public Processes {
   using Clock = Supervisor::Clock;
 
 public:
-  Peers(uint32_t rank, uint32_t count, std::string digest)
-      : rank(rank), count(count), digest(std::move(digest)), others(rank == 0 ? count : 1),
-        wakeUp(makePipe()) {}
+  /// Is told of a failure, once in every process.
+  using OnFailure = std::function<void(const ExecutionError &)>;
+
+  /// `onFailure` runs on the thread that watches, as soon as the failure is known; the worker may still be
+  /// busy in a callback then. Without one, process 0 prints the report (if it is lost, process 1).
+  Peers(uint32_t rank, uint32_t count, Introduction met, OnFailure onFailure)
+      : rank(rank), count(count), onFailure(std::move(onFailure)), wakeUp(makePipe()) {
+    for (Peer &peer : std::move(met).peers())
+      others.push_back({std::move(peer)});
+  }
   Peers(const Peers &) = delete;
   Peers &operator=(const Peers &) = delete;
   /// Says good-bye, so that the others do not take this process for lost.
@@ -32,85 +40,12 @@ public:
     }
   }
 
-  // Connecting. Process 0 calls `invite` and passes the text to all others by any means; then it calls
-  // `admit` while they call `join`. Each returns what went wrong, or nothing.
-
-  std::string invite() {
-    uint16_t port = 0;
-    listener = listenAnywhere(port);
-    nonce = (uint64_t{std::random_device()()} << 32) | std::random_device()();
-    std::string text = std::to_string(nonce) + ' ' + std::to_string(port);
-    for (const std::string &address : addressesOfHost())
-      text += ' ' + address;
-    return text;
-  }
-
-  std::string admit(std::chrono::milliseconds limit) {
-    const Clock::time_point end = Clock::now() + limit;
-    std::string problem;
-    for (uint32_t left = count - 1; left > 0;) {
-      const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-      pollfd entry{listener.get(), POLLIN, 0};
-      if (time <= 0)
-        return "no control connection from" + missing();
-      if (::poll(&entry, 1, static_cast<int>(time)) != 1)
-        continue;
-      Connection connection(Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
-      Connection::Frame frame;
-      Hello hello;
-      if (!connection.isOpen() || !connection.await(frame, Clock::now() + std::chrono::seconds(1)) ||
-          !read(frame, hello) || hello.nonce != nonce || hello.rank == 0 || hello.rank >= count)
-        continue; // somebody else
-      const bool fits = digest == hello.digest;
-      if (!fits)
-        problem = "process " + std::to_string(hello.rank) + " runs another schedule than process 0: digest " +
-                  hello.digest + " instead of " + digest;
-      tell(connection, fits ? Welcome : OtherSchedule, makeHello());
-      left -= !others[hello.rank].connection.isOpen(); // one that has lost patience comes again
-      others[hello.rank] = {std::move(connection), hello, {}};
-    }
-    listener = Descriptor();
-    return problem;
-  }
-
-  std::string join(const std::string &invitation, std::chrono::milliseconds limit) {
-    const Clock::time_point end = Clock::now() + limit;
-    std::vector<std::string> words;
-    for (size_t at = 0; at < invitation.size();) {
-      const size_t next = std::min(invitation.find(' ', at), invitation.size());
-      words.push_back(invitation.substr(at, next - at));
-      at = next + 1;
-    }
-    nonce = std::stoull(words.at(0));
-    const uint16_t port = static_cast<uint16_t>(std::stoul(words.at(1)));
-    do {
-      for (size_t i = 2; i < words.size(); ++i) {
-        Descriptor socket = connectTo(words[i], port, std::chrono::seconds(1));
-        if (!socket)
-          continue;
-        Connection connection(std::move(socket));
-        tell(connection, Welcome, makeHello());
-        Connection::Frame frame;
-        Hello hello;
-        if (!connection.await(frame, Clock::now() + std::chrono::seconds(2)) || !read(frame, hello) ||
-            hello.nonce != nonce)
-          continue;
-        others[0] = {std::move(connection), hello, {}};
-        return frame.kind == Welcome ? "" : "process 0 runs another schedule than this one";
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    } while (Clock::now() < end);
-    std::string problem =
-        "process 0 cannot be reached on port " + words[1] + " under any address of its host:";
-    for (size_t i = 2; i < words.size(); ++i)
-      problem += ' ' + words[i];
-    return problem;
-  }
-
   /// From here on this process hears and is heard. The supervisor outlives this object.
   void start(Supervisor &of) {
     supervisor = &of;
     supervisor->join(*this, [this](uint32_t worker) { return worker == rank; });
+    for (Other &other : others)
+      other.lastPlaced = Clock::now();
     watcher = std::thread([this] { watch(); });
   }
 
@@ -144,31 +79,10 @@ private:
   static constexpr std::chrono::milliseconds settleLimit{2000}, askLimit{200}, acknowledgeLimit{500},
       shortestSilence{1000};
 
-  enum Kind : uint32_t {
-    Welcome,       ///< Hello.
-    OtherSchedule, ///< Hello.
-    Here,          ///< Standing: the sender lives, and this is where its worker stands.
-    Ask,           ///< A Here is wanted at once.
-    Failed,        ///< Verdict, to process 0.
-    Decided,       ///< Verdict, to all.
-    Heard,         ///< Of Decided.
-    Ended,         ///< Number of the run that all have finished.
-    Bye,           ///< The sender's executor has come to its end.
-  };
-  struct Hello {
-    uint64_t nonce = 0;
-    uint32_t rank = 0, pid = 0;
-    char host[64] = "", digest[64] = "";
-  };
-  struct Place { // what a Verdict begins with
-    uint32_t worker, index;
-    uint64_t step;
-  };
-  struct Other {
-    Connection connection;
-    Hello hello;
+  struct Other : Peer {
     Clock::duration silent{};
     bool isHeard = false; // since the last look
+    Clock::time_point lastPlaced{};
     bool hasLeft = false, knowsVerdict = false;
   };
 
@@ -183,55 +97,9 @@ private:
     (void)!::write(wakeUp.second.get(), &byte, 1);
   }
 
-  // Frames.
-
-  template <class Value> static void tell(Connection &connection, Kind kind, const Value &value) {
-    if (connection.isOpen())
-      connection.put(kind, &value, sizeof value);
-  }
-  static void tell(Connection &connection, Kind kind, const Verdict &verdict) {
-    const Place place{verdict.worker, verdict.index, verdict.step};
-    std::string bytes(reinterpret_cast<const char *>(&place), sizeof place);
-    bytes += verdict.reason;
-    if (connection.isOpen())
-      connection.put(kind, bytes.data(), bytes.size());
-  }
-  template <class Value> static bool read(const Connection::Frame &frame, Value &value) {
-    if (frame.bytes.size() != sizeof value)
-      return false;
-    std::memcpy(&value, frame.bytes.data(), sizeof value);
-    return true;
-  }
   bool isPlace(uint32_t worker, uint32_t index) const {
     return worker < count && index < supervisor->words().rowsOf(worker).size();
   }
-  bool read(const Connection::Frame &frame, Verdict &verdict) const {
-    Place place;
-    if (frame.bytes.size() < sizeof place)
-      return false;
-    std::memcpy(&place, frame.bytes.data(), sizeof place);
-    verdict = {place.worker, place.index, place.step, frame.bytes.substr(sizeof place)};
-    return isPlace(place.worker, place.index);
-  }
-
-  Hello makeHello() const {
-    Hello hello;
-    hello.nonce = nonce;
-    hello.rank = rank;
-    hello.pid = static_cast<uint32_t>(::getpid());
-    ::gethostname(hello.host, sizeof hello.host - 1);
-    digest.copy(hello.digest, sizeof hello.digest - 1);
-    return hello;
-  }
-  std::string missing() const {
-    std::string text;
-    for (uint32_t other = 1; other < count; ++other)
-      if (!others[other].connection.isOpen())
-        text += (text.empty() ? " process " : ", ") + std::to_string(other);
-    return text;
-  }
-
-  // The watching thread.
 
   void watch() {
     const Clock::duration tick = supervisor->patience();
@@ -248,7 +116,7 @@ private:
           lookForStuck();
         last = now;
         next = now + tick;
-        tellAll(Here, supervisor->standing(rank));
+        tellAll(FrameKind::Here, supervisor->standing(rank));
       } else if (rank != 0 && supervisor->standing(rank).finished) {
         tellFinished();
       }
@@ -257,7 +125,7 @@ private:
       else if (others[0].hasLeft && supervisor->run() > ended.load())
         lose(0, nameOf(others[0]) + " has ended its executor before this run");
     }
-    tellAll(Bye, rank);
+    tellAll(FrameKind::Bye, rank);
     const Clock::time_point end = Clock::now() + std::chrono::seconds(1);
     for (Other &other : others)
       while (other.connection.isOpen() && other.connection.backlog() > 0 && Clock::now() < end) {
@@ -292,9 +160,9 @@ private:
       ;
   }
 
-  template <class Value> void tellAll(Kind kind, const Value &value) {
+  template <class Value> void tellAll(FrameKind kind, const Value &value) {
     for (Other &other : others) {
-      if (kind == Here && other.connection.backlog() > 4096)
+      if (kind == FrameKind::Here && other.connection.backlog() > 4096)
         continue; // it does not read; all it misses is a beat
       tell(other.connection, kind, value);
     }
@@ -303,7 +171,7 @@ private:
     if (toldFinished == supervisor->run())
       return;
     toldFinished = supervisor->run();
-    tellAll(Here, supervisor->standing(rank));
+    tellAll(FrameKind::Here, supervisor->standing(rank));
   }
 
   void passProposals() {
@@ -316,7 +184,7 @@ private:
       if (rank == 0)
         decide(verdict);
       else
-        tell(others[0].connection, Failed, verdict);
+        tell(others[0].connection, FrameKind::Failed, verdict);
     }
   }
 
@@ -343,36 +211,36 @@ private:
     Standing standing;
     Verdict verdict;
     uint32_t number = 0;
-    switch (frame.kind) {
-    case Here:
+    switch (static_cast<FrameKind>(frame.kind)) {
+    case FrameKind::Here:
       if (read(frame, standing) && isPlace(from, standing.index) && standing.peer < count &&
           (!standing.waits() || isPlace(from, standing.waitsFor))) {
         supervisor->place(from, standing);
         other.isHeard = true;
+        other.lastPlaced = Clock::now();
       }
       return;
-    case Ask:
-      tell(other.connection, Here, supervisor->standing(rank));
+    case FrameKind::Ask:
+      tell(other.connection, FrameKind::Here, supervisor->standing(rank));
       return;
-    case Failed:
-      if (read(frame, verdict))
+    case FrameKind::Failed:
+      if (read(frame, verdict) && isPlace(verdict.worker, verdict.index))
         decide(verdict);
       return;
-    case Decided:
-      if (!read(frame, verdict))
+    case FrameKind::Decided:
+      if (!read(frame, verdict) || !isPlace(verdict.worker, verdict.index))
         return;
-      supervisor->decide(verdict);
-      tell(other.connection, Heard, rank);
-      isSettled.store(true);
+      tell(other.connection, FrameKind::Heard, rank);
+      decide(verdict);
       return;
-    case Heard:
+    case FrameKind::Heard:
       other.knowsVerdict = true;
       return;
-    case Ended:
+    case FrameKind::Ended:
       if (read(frame, number))
         ended.store(number);
       return;
-    case Bye:
+    case FrameKind::Bye:
       other.hasLeft = true;
       return;
     default:
@@ -393,6 +261,13 @@ private:
     }
   }
 
+  Verdict lossOf() const {
+    const Other &other = others[rank == 0 ? lost : 0];
+    return supervisor->words().lost(
+        supervisor->standings(), lost, howLost,
+        std::chrono::duration_cast<std::chrono::milliseconds>(lossTime - other.lastPlaced));
+  }
+
   // Process 0 first asks all others where they stand now; without it everybody decides alone.
   void lose(uint32_t worker, const std::string &how) {
     if (isLossKnown || supervisor->isDecided())
@@ -401,12 +276,14 @@ private:
     lost = worker;
     howLost = how;
     lossTime = Clock::now();
+    if (rank == 0)
+      others[worker].knowsVerdict = true; // it will not answer
     for (Other &other : others)
       other.isHeard = false;
     if (rank == 0)
-      tellAll(Ask, rank);
+      tellAll(FrameKind::Ask, rank);
     else
-      decide(supervisor->words().lost(supervisor->standings(), lost, howLost));
+      decide(lossOf());
   }
 
   void lookForStuck() {
@@ -428,7 +305,7 @@ private:
       for (uint32_t other = 1; other < count; ++other)
         allHeard &= others[other].isHeard || !others[other].connection.isOpen();
       if (allHeard || Clock::now() - lossTime > askLimit)
-        decide(supervisor->words().lost(supervisor->standings(), lost, howLost));
+        decide(lossOf());
     }
     if (supervisor->isDecided() && !isSettled.load()) {
       bool allKnow = true;
@@ -449,7 +326,7 @@ private:
     }
     if (!allFinished || isLossKnown)
       return;
-    tellAll(Ended, run);
+    tellAll(FrameKind::Ended, run);
     ended.store(run);
   }
 
@@ -457,17 +334,24 @@ private:
     if (supervisor->isDecided())
       return;
     supervisor->decide(verdict);
+    announce(verdict);
     decisionTime = Clock::now();
     if (rank == 0)
-      tellAll(Decided, verdict);
+      tellAll(FrameKind::Decided, verdict);
     else
       isSettled.store(true);
   }
 
+  void announce(const Verdict &verdict) {
+    const ExecutionError error = supervisor->words().error(verdict);
+    if (onFailure)
+      onFailure(error);
+    else if (rank == 0 || (rank == 1 && isLossKnown))
+      std::fprintf(stderr, "%s\n", error.what());
+  }
+
   const uint32_t rank, count;
-  const std::string digest;
-  uint64_t nonce = 0;
-  Descriptor listener;
+  const OnFailure onFailure;
   std::vector<Other> others;
   std::pair<Descriptor, Descriptor> wakeUp; // read end, write end
   Supervisor *supervisor = nullptr;

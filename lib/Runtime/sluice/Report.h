@@ -96,10 +96,12 @@ public:
             "no progress for " + std::to_string(limit.count()) + " ms" + listOf(standings) + cycle};
   }
 
-  /// `worker` is gone, in the way that `how` says.
-  Verdict lost(std::span<const Standing> standings, uint32_t worker, const std::string &how) const {
+  /// `worker` is gone, in the way that `how` says. Its row is the last one that was heard of.
+  Verdict lost(std::span<const Standing> standings, uint32_t worker, const std::string &how,
+               std::chrono::milliseconds before) const {
     return {worker, standings[worker].index, standings[worker].step,
-            how + "; when last heard of it was at this row" + listOf(standings)};
+            how + "; it was last heard of " + std::to_string(before.count()) + " ms before, at this row" +
+                listOf(standings)};
   }
 
 private:
@@ -110,6 +112,8 @@ private:
     std::string text;
     for (uint32_t worker = 0; worker < workers; ++worker) {
       const Standing &standing = standings[worker];
+      if (standing.run == 0)
+        continue; // of a process that has not been heard of
       text += "\n  " + nameOf(worker);
       if (standing.finished) {
         text += " has finished";
