@@ -16,7 +16,8 @@
 
 namespace sluice::runtime {
 
-/// Functions as in the concepts ObserverOfOps, ObserverOfWaits and ObserverOfTables; all do nothing by default.
+/// Functions as in the concepts ObserverOfOps, ObserverOfWaits and ObserverOfTables; all do nothing by
+/// default.
 class AnyObserver {
 public:
   virtual ~AnyObserver() = default;

@@ -36,7 +36,9 @@ public:
   void wake() {
     if (!parked.load())
       return;
-    std::lock_guard lock(mutex);
+    {
+      std::lock_guard lock(mutex);
+    } // until it sleeps; notified outside, or it would wake up to wait for us
     condition.notify_one();
   }
 
@@ -86,9 +88,11 @@ public:
   /// Around a wait: for which row (a started message or a joint op) and for which worker.
   void beginWait(uint32_t worker, uint32_t row, uint32_t peer) {
     workers[worker].peer.store(peer, std::memory_order_relaxed);
-    workers[worker].waitsFor.store(row);
+    workers[worker].waitsFor.store(row, std::memory_order_release);
   }
-  void endWait(uint32_t worker) { workers[worker].waitsFor.store(Standing::nothing); }
+  void endWait(uint32_t worker) {
+    workers[worker].waitsFor.store(Standing::nothing, std::memory_order_release);
+  }
   void finish(uint32_t worker) { workers[worker].finished.store(true); }
 
   /// The workers of this process begin a run.
@@ -238,7 +242,8 @@ private:
     std::atomic<uint32_t> index = 0, waitsFor = Standing::nothing, peer = 0, run = 0;
     std::atomic<bool> finished = false;
     bool isRemote = false;
-    Waiter waiter;
+    /// On lines of its own: whoever asks whether it is parked must not take away those that each row writes.
+    alignas(64) Waiter waiter;
   };
 
   static std::string describe(const std::exception_ptr &reason) {

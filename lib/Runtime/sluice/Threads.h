@@ -1,14 +1,13 @@
 // The transport between workers that are threads of one process. A message moves by exchanging the sender's
 // boundary with the receiver's: nothing is copied or allocated, the buffers change owners.
 //
-// Threads<Boundary> moves it as soon as both ends have started, so a send ends when its receive has started
-// (rendezvous). Threads<Boundary, ChannelModel::eager> has one buffer between, unbounded as many as are
-// needed, which stay; a send ends when its content is in one. Rings are allocated once but for those. Both
-// ends lock the channel for the few instructions of a start; waiting reads one atomic.
+// Threads<Boundary> moves it when both ends have started, so a send ends when its receive has started
+// (rendezvous, Rendezvous.h). Threads<Boundary, ChannelModel::eager> has one buffer between, unbounded as
+// many as are needed, which stay; a send ends when its content is in one. Rings are allocated once but for
+// those. Both ends lock the channel for the few instructions of a start; waiting reads one atomic.
 #pragma once
 
-#include "Context.h"
-#include "Supervisor.h"
+#include "Rendezvous.h"
 
 #include <algorithm>
 #include <span>
@@ -17,8 +16,7 @@
 namespace sluice::runtime {
 
 template <class Boundary, ChannelModel model = ChannelModel::rendezvous> class Threads {
-  static_assert(model == ChannelModel::rendezvous || model == ChannelModel::eager ||
-                    model == ChannelModel::unbounded,
+  static_assert(model == ChannelModel::eager || model == ChannelModel::unbounded,
                 "threads offer rendezvous, eager and unbounded channels");
   struct Pipe;
 
@@ -40,8 +38,7 @@ public:
       pipes[channel].receives.resize(std::max(1u, line.receives));
       pipes[channel].sender = &supervisor.waiter(line.from);
       pipes[channel].receiver = &supervisor.waiter(line.to);
-      if constexpr (model != ChannelModel::rendezvous)
-        pipes[channel].between.resize(1);
+      pipes[channel].between.resize(1);
     }
   }
 
@@ -71,49 +68,24 @@ public:
 
   /// False: the run is being stopped.
   bool wait(const Request &request, Waiter &waiter) {
-    const std::atomic<uint64_t> &progress =
-        model != ChannelModel::rendezvous && request.isSend ? request.pipe->left : request.pipe->moved;
+    const std::atomic<uint64_t> &progress = request.isSend ? request.pipe->left : request.pipe->moved;
     return waiter.until([&] { return progress.load() > request.number; });
   }
 
 private:
-#ifdef SLUICE_TEST_RELAXED // a fault on purpose, which tests of ThreadSanitizer must see
-  static constexpr std::memory_order publishing = std::memory_order_relaxed;
-#else
-  static constexpr std::memory_order publishing = std::memory_order_seq_cst;
-#endif
-
   struct alignas(64) Pipe {
     // Moves all that can move, under the lock. True if anything has: the other end may wait for it.
-    bool move() {
-      if constexpr (model == ChannelModel::rendezvous)
-        return moveAcross();
-      else
-        return moveThrough();
-    }
-
-    bool moveAcross() {
-      uint64_t number = moved.load(std::memory_order_relaxed);
-      const uint64_t end = std::min(sent, received);
-      if (number == end)
-        return false;
-      for (; number < end; ++number)
-        exchange(*sends[number % sends.size()], *receives[number % receives.size()]);
-      moved.store(end, publishing);
-      return true;
-    }
-
     // `between` holds messages [moved, left), those that have left their sender and not arrived.
-    bool moveThrough() {
+    bool move() {
       const uint64_t arrivedBefore = moved.load(std::memory_order_relaxed);
       const uint64_t leftBefore = left.load(std::memory_order_relaxed);
       uint64_t arrived = arrivedBefore, gone = leftBefore;
       for (bool moves = true; moves;) {
         moves = false;
         for (; gone < sent && hasRoom(arrived, gone); ++gone, moves = true)
-          exchange(*sends[gone % sends.size()], between[gone % between.size()]);
+          swapContents(*sends[gone % sends.size()], between[gone % between.size()]);
         for (; arrived < gone && arrived < received; ++arrived, moves = true)
-          exchange(between[arrived % between.size()], *receives[arrived % receives.size()]);
+          swapContents(between[arrived % between.size()], *receives[arrived % receives.size()]);
       }
       if (gone != leftBefore)
         left.store(gone, publishing);
@@ -132,10 +104,6 @@ private:
       between = std::move(larger);
       return true;
     }
-    static void exchange(Boundary &one, Boundary &other) {
-      using std::swap;
-      swap(one, other);
-    }
 
     std::mutex mutex;
     std::vector<Boundary *> sends, receives; // rings, by number
@@ -146,5 +114,7 @@ private:
   };
   std::unique_ptr<Pipe[]> pipes;
 };
+
+template <class Boundary> class Threads<Boundary, ChannelModel::rendezvous> : public Rendezvous<Boundary> {};
 
 } // namespace sluice::runtime
