@@ -6,9 +6,11 @@
 #include "Measured/Explain.h"
 #include "Support/Quantity.h"
 #include "Support/Words.h"
+#include "Timeline/Figures.h"
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
 #include <fmt/format.h>
 
 namespace sluice {

@@ -2,8 +2,11 @@
 
 #include "Emit/JsonValues.h"
 #include "Emit/TimeText.h"
+#include "Support/Quantity.h"
 
 #include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
 
 namespace sluice {
 

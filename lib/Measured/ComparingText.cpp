@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
 #include <fmt/format.h>
 
 namespace sluice {

@@ -6,6 +6,8 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace sluice {
 

@@ -5,6 +5,8 @@
 
 #include "Formats/TraceJson.h"
 
+#include "llvm/Support/Error.h"
+
 namespace sluice::tool {
 
 /// Whether a file is a trace by its content; false also for one that cannot be read.
