@@ -246,6 +246,10 @@ private:
   void contribute(const Context &c) {
     if (c.factor != facts->factor(c))
       throw Mismatch("a wrong factor");
+    if (wanted.updates == 0 && contributions == wanted.contributions) { // each step by itself
+      contributions = 0;
+      hasLast = false;
+    }
     if (c.firstContribution != (contributions == 0) || hasLast)
       throw Mismatch("a first or last contribution that is not");
     ++contributions;
