@@ -19,14 +19,14 @@ using sluice::runtime::Copy;
 using sluice::runtime::Threads;
 
 static std::atomic<uint64_t> allocations = 0;
-void *operator new(std::size_t size) {
+[[gnu::noinline]] void *operator new(std::size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void *memory = std::malloc(size == 0 ? 1 : size))
     return memory;
   throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 
 static uint64_t residentBytes() {
   uint64_t all = 0, resident = 0;
