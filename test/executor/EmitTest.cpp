@@ -5,6 +5,7 @@
 #include "Emit/CppDigest.h"
 
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace sluice;
 using namespace sluice::test;
@@ -253,15 +254,24 @@ TEST(EmitCpp, QuotesInParametersStayInsideTheirString) {
 
 TEST(EmitCpp, WritesTheRuntimeBesideIt) {
   const auto files = emit(gpipe(2, 2), {.withRuntime = true});
-  std::vector<std::string> names;
+  std::set<std::string> names;
+  for (size_t i = 2; i < files.size(); ++i)
+    names.insert(files[i].name);
+  EXPECT_TRUE(names.contains("sluice/Schedule.h"));
+  EXPECT_TRUE(names.contains("sluice/Expand.h"));
+  EXPECT_TRUE(names.contains("sluice/Executor.h"));
+  // Whole: what a header of it includes is there, and nothing of the compiler.
+  const std::string include = "#include \"";
   for (size_t i = 2; i < files.size(); ++i) {
-    names.push_back(files[i].name);
-    EXPECT_FALSE(contains(files[i].text, "llvm/"));
-    EXPECT_FALSE(contains(files[i].text, "fmt/"));
+    const std::string &text = files[i].text;
+    EXPECT_FALSE(contains(text, "llvm/"));
+    EXPECT_FALSE(contains(text, "fmt/"));
+    for (size_t at = 0; (at = text.find(include, at)) != std::string::npos;) {
+      at += include.size();
+      const std::string name = "sluice/" + text.substr(at, text.find('"', at) - at);
+      EXPECT_TRUE(names.contains(name)) << name << ", which " << files[i].name << " includes";
+    }
   }
-  EXPECT_EQ(names, (std::vector<std::string>{
-                       "sluice/Schedule.h", "sluice/Expand.h", "sluice/Context.h", "sluice/Supervisor.h",
-                       "sluice/Threads.h", "sluice/Requirements.h", "sluice/Worker.h", "sluice/Executor.h"}));
 }
 
 TEST(EmitCpp, AProgramThatCannotRunGivesNoFiles) {

@@ -8,10 +8,18 @@
 
 static int failures = 0;
 
+/// Threads of the strictest model that the schedule completes under.
+template <class ScheduleType>
+using StrictestThreads =
+    sluice::runtime::Threads<sluice::test::Token,
+                             ScheduleType::verified.rendezvous ? sluice::runtime::ChannelModel::rendezvous
+                             : ScheduleType::verified.eager    ? sluice::runtime::ChannelModel::eager
+                                                               : sluice::runtime::ChannelModel::unbounded>;
+
 template <class ScheduleType> static void runOne(const ScheduleType &schedule) {
   const std::string name(schedule.provenance.schedule);
   try {
-    sluice::test::runTokens<true>(schedule, 3);
+    sluice::test::runTokens<true, StrictestThreads<ScheduleType>>(schedule, 3);
     std::printf("%s: %s, %zu devices\n", name.c_str(), std::string(schedule.provenance.parameters).c_str(),
                 schedule.devices.size());
   } catch (const std::exception &error) {
