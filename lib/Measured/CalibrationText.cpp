@@ -128,9 +128,9 @@ std::string linksText(const Measurement &measurement) {
       bytes = boundary.at(maker, message.microbatch);
     auto &[time, count] = least[{program.deviceOf(message.from, message.microbatch),
                                  program.deviceOf(message.to, message.microbatch)}]
-                              .try_emplace(bytes, message.time, 0)
+                              .try_emplace(bytes, message.ownTime(), 0)
                               .first->second;
-    time = std::min(time, message.time);
+    time = std::min(time, message.ownTime());
     ++count;
   }
   std::string text = "\n  links, by the shortest message of each size:\n";

@@ -251,11 +251,12 @@ std::vector<MessageClass> messageClasses(const Measurement &measurement) {
   for (auto &[key, members] : groups) {
     MessageClass group;
     std::tie(group.isGradient, group.from, group.to) = key;
-    llvm::stable_sort(members, [](const MessageRun *a, const MessageRun *b) { return a->time < b->time; });
+    llvm::stable_sort(members,
+                      [](const MessageRun *a, const MessageRun *b) { return a->ownTime() < b->ownTime(); });
     group.count = members.size();
-    group.least = members.front()->time;
-    group.median = members[(members.size() - 1) / 2]->time;
-    group.most = members.back()->time;
+    group.least = members.front()->ownTime();
+    group.median = members[(members.size() - 1) / 2]->ownTime();
+    group.most = members.back()->ownTime();
     group.bytes = members.front()->bytes;
     __int128 sum = 0;
     for (const MessageRun *member : members) {

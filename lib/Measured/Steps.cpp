@@ -267,7 +267,8 @@ private:
                    : message.isGradient ? message.from - 1
                                         : message.from + 1;
       message.microbatch = static_cast<uint32_t>(name.microbatch);
-      message.time = at(event.end) - at(event.begin) + at(event.queued);
+      message.queued = at(event.queued) - at(Rational(0));
+      message.time = at(event.end) - at(event.begin) + message.queued;
       message.bytes = event.bytes;
       result.messages.push_back(message);
     }

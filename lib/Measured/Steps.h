@@ -31,7 +31,10 @@ struct MessageRun {
   bool isGradient = false;
   /// How long it was under way at most: from when both its ends had begun to the end of the wait for it.
   int64_t time = 0;
+  int64_t queued = 0; ///< Of that behind other messages, as far as it is told.
   int64_t bytes = -1; ///< Below 0: not known.
+
+  int64_t ownTime() const { return time - queued; }
 };
 
 struct Measurement {
