@@ -1,7 +1,7 @@
 # Generates an executor of every schedule of LIBRARY with the tool, compiles them into one program and runs it.
 # Those that executors do not know yet (115) are refused, and no others.
 cmake_minimum_required(VERSION 3.25) # if(... IN_LIST ...)
-set(unknown seq1f1b pipedream pipedream_2bw deepspeed)
+set(unknown)
 file(REMOVE_RECURSE ${WORK})
 file(GLOB files ${LIBRARY}/*.sluice)
 foreach(file ${files})

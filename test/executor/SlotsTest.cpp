@@ -2,7 +2,7 @@
 #include "InMemory.h"
 #include "Schedules.h"
 
-#include "Passes/InferCommunication.h"
+#include "Passes/LowerCommunication.h"
 #include "Timeline/Memory.h"
 
 #include <fmt/format.h>
@@ -13,19 +13,10 @@ using namespace sluice::test;
 
 namespace {
 
-std::vector<std::string> written(const Program &program, const PlacedCommunication &placed, uint32_t device) {
+std::vector<std::string> written(const Program &program, uint32_t device) {
   std::vector<std::string> lines;
-  for (const PlacedStep &step : placed.steps[device]) {
-    if (step.kind == PlacedStep::Kind::Run) {
-      lines.push_back(str(program.ops[step.index]));
-      continue;
-    }
-    const PlacedMessage &message = placed.messages[step.index];
-    const bool isSend = step.kind == PlacedStep::Kind::Send;
-    const Op &op = program.ops[isSend ? message.producer : message.consumer];
-    lines.push_back(fmt::format("{}_{}({}, {})", isSend ? "send" : "recv",
-                                message.isGradient ? "gradient" : "activation", op.stage, op.microbatch));
-  }
+  for (OpId op = program.deviceBegin[device]; op < program.deviceBegin[device + 1]; ++op)
+    lines.push_back(str(program, op));
   return lines;
 }
 
@@ -77,26 +68,26 @@ using Counts = std::vector<uint32_t>;
 
 } // namespace
 
-TEST(InferCommunication, PlacesEarly) {
+TEST(AssignSlots, PlacesEarly) {
   const Program program = oneFOneB(2, 2);
-  const auto placed = inferCommunication(program, ProgramIndex(program));
+  const auto placed = lowerCommunication(program, ProgramIndex(program), CommunicationPlacement::Early);
   ASSERT_TRUE(placed);
-  EXPECT_EQ(written(program, *placed, 0),
+  EXPECT_EQ(written(*placed, 0),
             (std::vector<std::string>{"forward(0, 0)", "send_activation(0, 0)", "forward(0, 1)",
                                       "send_activation(0, 1)", "recv_gradient(0, 0)", "backward(0, 0)",
                                       "recv_gradient(0, 1)", "backward(0, 1)", "reduce(0)", "update(0)"}));
-  EXPECT_EQ(written(program, *placed, 1),
+  EXPECT_EQ(written(*placed, 1),
             (std::vector<std::string>{"recv_activation(1, 0)", "forward(1, 0)", "recv_activation(1, 1)",
                                       "backward(1, 0)", "send_gradient(1, 0)", "forward(1, 1)",
                                       "backward(1, 1)", "send_gradient(1, 1)", "reduce(1)", "update(1)"}));
 }
 
-TEST(InferCommunication, CompletesUnderRendezvousWithOneOrderOnBothSides) {
+TEST(AssignSlots, CompletesUnderRendezvousWithOneOrderOnBothSides) {
   for (const TestCase &test : allCases())
     EXPECT_TRUE(completesUnderRendezvous(lower(test.program))) << test.name;
 }
 
-TEST(InferCommunication, GivesNothingForACyclicOrder) {
+TEST(AssignSlots, GivesNothingForACyclicOrder) {
   ScheduleBuilder builder("cyclic", {2, 2, 2});
   builder.place([](Stage s, Microbatch) { return Device(s); });
   builder.program(0, [](DeviceProgram &p) {
@@ -114,7 +105,7 @@ TEST(InferCommunication, GivesNothingForACyclicOrder) {
   EXPECT_FALSE(assignSlots(builder.build(), CostModel::ofTicks(2)));
 }
 
-TEST(InferCommunication, StagesOnOneDeviceHandOverWithoutMessages) {
+TEST(AssignSlots, StagesOnOneDeviceHandOverWithoutMessages) {
   const ExecutorTables tables = lower(listScheduled(Shape::V, 1, 3, false, 1));
   EXPECT_TRUE(tables.channels.empty());
   for (const runtime::Instruction &row : tables.devices[0].rows)
