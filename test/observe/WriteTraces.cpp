@@ -53,11 +53,8 @@ int main(int argc, char **argv) {
     const ExecutorTables tables = lower(program);
     const InMemory memory(name, tables);
     using Stage = TokenStage<true>;
-    const std::vector<uint32_t> counts = contributionsOf(memory.schedule);
-    size_t next = 0;
     runtime::Executor<Stage, AnySchedule, runtime::Threads<Token>, runtime::TraceObserver> executor(
-        memory.schedule,
-        [&](const runtime::Copy &copy) { return std::make_unique<Stage>(copy, counts[next++]); }, {}, {},
+        memory.schedule, TokenStages<true>(memory.schedule), {}, {},
         runtime::TraceObserver({.firstStep = 1, .steps = 3}));
     executor.run(2); // what is recorded goes over runs, and ends before the last of them
     executor.run(3);
