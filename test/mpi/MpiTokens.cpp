@@ -1,8 +1,12 @@
 // One process of a test over MPI: MpiTokens SCENARIO ARGUMENTS… as many processes as the schedule has
 // devices. Runs schedules whose buffers say what they are (TokenStage); prints what a script then checks.
+#include "Compiled.h"
 #include "Scenarios.h"
 
-#include <functional>
+#include "Events/Completion.h"
+
+#include <fstream>
+#include <sstream>
 
 using namespace sluice;
 using namespace sluice::test;
@@ -25,7 +29,8 @@ std::vector<Program> programsOf(uint32_t P) {
           evaluation(P, 2 * P),
           zeroing(P, 2 * P),
           listScheduled(Shape::V, P, P, false, 1),
-          listScheduled(Shape::Linear, P, P, true, 2)};
+          listScheduled(Shape::Linear, P, P, true, 2),
+          listScheduled(Shape::Bidirectional, P, P, false, 3)}; // copies, and so sums over processes
 }
 
 /// Every program under both kinds of sends, several runs of several steps each.
@@ -87,6 +92,33 @@ void throwEverywhere(int rank, uint32_t processes) {
   MpiProcess::abandon(0); // sends are open for ever
 }
 
+/// The program of a file whose messages wait where they stand. Process 0 says the cycle that the compiler
+/// finds under synchronous sends; then the program runs with buffered ones, and is stuck with synchronous
+/// ones.
+[[noreturn]] void runNaive(int rank, const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  const std::vector<CompiledSchedule> compiled = compileSchedules(text.str(), {});
+  const CompiledSchedule &naive = compiled.at(0);
+  ChannelRules synchronous;
+  synchronous.depth = 0;
+  std::string cycle;
+  for (const WaitHop &hop : stuckUnder(naive.program, synchronous).value_or(WaitCycle()))
+    cycle +=
+        "device " + std::to_string(hop.device) + " stands at " + str(naive.program.ops[hop.stands]) + "; ";
+  if (rank == 0)
+    say(rank, "cycle", cycle);
+
+  const ExecutorTables tables = assignSlots(naive.program, naive.costs).value();
+  const InMemory memory("naive", tables);
+  makeMpiExecutor<Buffered>(memory.schedule)->run(3);
+  say(rank, "buffered", "3 steps");
+  expectFailure(rank, [&] {
+    makeMpiExecutor<Synchronous>(memory.schedule, {.noProgressLimit = std::chrono::milliseconds(400)})
+        ->run(1);
+  });
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -106,6 +138,8 @@ int main(int argc, char **argv) {
   }
   if (scenario == "throws")
     throwEverywhere(rank, processes);
+  if (scenario == "naive")
+    runNaive(rank, words.at(1));
 
   // kill|stop|throw WORKER ROW STEP LIMIT_MS
   const std::map<std::string, Accident> accidents = {
@@ -169,6 +203,7 @@ int main(int argc, char **argv) {
       makeMpiExecutor<Synchronous>(memory.schedule, {.noProgressLimit = std::chrono::milliseconds(400)})
           ->run(1);
     });
-  std::fprintf(stderr, "usage: MpiTokens tokens|throws|kill|stop|throw|between|leave|mismatch|crossed …\n");
+  std::fprintf(stderr,
+               "usage: MpiTokens tokens|throws|kill|stop|throw|between|leave|mismatch|crossed|naive …\n");
   return 2;
 }

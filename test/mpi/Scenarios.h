@@ -63,19 +63,16 @@ private:
   uint64_t step = 0;
 };
 
+/// Says `known` as soon as a failure is, even while the worker is still busy.
 template <class Transport, class ScheduleType>
 auto makeMpiExecutor(const ScheduleType &schedule, runtime::Options options = {}, Unlucky observer = {}) {
-  const std::vector<uint32_t> counts = contributionsOf(schedule);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return std::make_unique<runtime::Executor<TokenStage<true>, ScheduleType, Transport, Unlucky>>(
-      schedule,
-      [&](const runtime::Copy &copy) {
-        const auto at = std::ranges::find_if(schedule.copies, [&](const runtime::Copy &other) {
-          return other.stage == copy.stage && other.device == copy.device;
-        });
-        return std::make_unique<TokenStage<true>>(copy,
-                                                  counts[static_cast<size_t>(at - schedule.copies.begin())]);
-      },
-      options, Transport(), observer);
+      schedule, TokenStages<true>(schedule), options,
+      Transport(MPI_COMM_WORLD,
+                [rank](const runtime::ExecutionError &error) { say(rank, "known", error.what()); }),
+      observer);
 }
 
 } // namespace sluice::test
