@@ -91,11 +91,9 @@ std::optional<ExecutorTables> assignSlots(const Program &program, const CostMode
   TrainingRows training(run, costs, scales);
   DeviceRows rows({run, index, channels, versions, training, waitsLazily});
   for (uint32_t device = 0; device < program.devices; ++device) {
-    DeviceTable table = rows.lower(device, 0);
     // All slots at hand from the start: then each rests as long as can be before its next use, which waits.
-    if (waitsLazily)
-      table = rows.lower(device, table.boundaries + sends[device]);
-    tables.devices.push_back(std::move(table));
+    const uint32_t boundaries = waitsLazily ? rows.boundariesOf(device) + sends[device] : 0;
+    tables.devices.push_back(rows.lower(device, boundaries));
   }
   tables.factors = std::move(training.factors);
   tables.lossFactors = std::move(scales.ofMicrobatch);

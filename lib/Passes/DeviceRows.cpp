@@ -12,8 +12,7 @@ DeviceRows::DeviceRows(const RowSource &source)
 
 void DeviceRows::begin(uint32_t of, uint32_t count) {
   device = of;
-  table = {};
-  table.rows.reserve(program.deviceBegin[device + 1] - program.deviceBegin[device]);
+  rows.clear();
   boundaries = SlotPool(count);
   saveds = pendings = hosts = carries = SlotPool();
   for (uint32_t stage : here)
@@ -44,7 +43,12 @@ DeviceRows::SkipHeld &DeviceRows::heldOver(uint32_t skip, uint32_t microbatch) {
   return skipTables[skip][microbatch];
 }
 
-DeviceTable DeviceRows::lower(uint32_t of, uint32_t count) {
+uint32_t DeviceRows::boundariesOf(uint32_t of) {
+  walk(of, 0);
+  return boundaries.size();
+}
+
+void DeviceRows::walk(uint32_t of, uint32_t count) {
   begin(of, count);
   source.training.beginDevice(device);
   const OpId end = program.deviceBegin[device + 1];
@@ -58,13 +62,19 @@ DeviceTable DeviceRows::lower(uint32_t of, uint32_t count) {
     if (id == end || !program.ops[id].has(OverlapFollower) || program.ops[id].isCommunication())
       giveBack();
   }
-  source.training.flagContributions(table.rows);
+}
+
+DeviceTable DeviceRows::lower(uint32_t of, uint32_t count) {
+  walk(of, count);
+  source.training.flagContributions(rows);
+  DeviceTable table;
+  table.rows = rows; // of exactly their size
   table.boundaries = boundaries.size();
   table.saveds = saveds.size();
   table.pendings = pendings.size();
   table.hosts = hosts.size();
   table.carries = carries.size();
-  return std::move(table);
+  return table;
 }
 
 void DeviceRows::giveBack() {
@@ -87,7 +97,7 @@ void DeviceRows::run(OpId id) {
   case OpKind::BackwardWeight: {
     uint32_t &pending = held(op.stage, op.microbatch).pending;
     factorOperand(id);
-    source.training.contribution(op, table.rows.size());
+    source.training.contribution(op, rows.size());
     row(RuntimeOp::BackwardWeight, op, none, none, none, pending);
     return pendings.release(pending);
   }
@@ -105,15 +115,15 @@ void DeviceRows::run(OpId id) {
     return row(RuntimeOp::Scale, op, none, none, none, source.training.factor(program.factorOf(id)));
   case OpKind::Reduce:
     if (!op.isWait())
-      source.training.beforeReduction(op.stage, table.rows);
+      source.training.beforeReduction(op.stage, rows);
     withoutSlots(RuntimeOp::Reduce, op);
-    return source.training.afterReduction(op, table.rows);
+    return source.training.afterReduction(op, rows);
   case OpKind::ReduceTied: {
     const uint32_t weight = op.microbatch;
     if (!op.isWait())
       for (uint32_t stage : program.ties[weight].stages)
         if (localOf[stage] != none)
-          source.training.beforeReduction(stage, table.rows);
+          source.training.beforeReduction(stage, rows);
     return withoutSlots(RuntimeOp::ReduceTied,
                         {op.kind, op.flags, static_cast<uint16_t>(lowestMember(weight)), noMicrobatch},
                         weight);
@@ -215,7 +225,7 @@ void DeviceRows::backward(OpId id, RuntimeOp kind) {
   carryOperand(op);
   weightsOperand(id);
   factorOperand(id);
-  source.training.contribution(op, table.rows.size());
+  source.training.contribution(op, rows.size());
   row(kind, op, it.gradient, it.inputGradient, it.saved, it.pending);
 
   boundaries.release(it.gradient);
@@ -281,7 +291,7 @@ void DeviceRows::reload(const Op &op) {
 
 void DeviceRows::update(OpId id) {
   const Op &op = program.ops[id];
-  source.training.beforeUpdate(op.stage, table.rows);
+  source.training.beforeUpdate(op.stage, rows);
   if (hasVersions[local(op.stage)])
     row(RuntimeOp::Update, op, source.versions.reads[id], source.versions.writes[id]);
   else

@@ -29,6 +29,8 @@ struct RowSource {
 class DeviceRows {
 public:
   explicit DeviceRows(const RowSource &source);
+  /// How many boundary slots a device has in use at once.
+  uint32_t boundariesOf(uint32_t device);
   /// With `boundaries` slots at hand from the start.
   DeviceTable lower(uint32_t device, uint32_t boundaries);
 
@@ -47,6 +49,7 @@ private:
   };
 
   void begin(uint32_t device, uint32_t boundaries);
+  void walk(uint32_t device, uint32_t boundaries);
   void giveBack();
   uint32_t local(uint32_t stage);
   Held &held(uint32_t stage, uint32_t microbatch) {
@@ -55,7 +58,7 @@ private:
   SkipHeld &heldOver(uint32_t skip, uint32_t microbatch);
   void row(RuntimeOp kind, const Op &op, uint32_t a = none, uint32_t b = none, uint32_t c = none,
            uint32_t d = none, uint8_t flags = 0) {
-    table.rows.push_back({kind, flags, op.stage, op.microbatch, a, b, c, d});
+    rows.push_back({kind, flags, op.stage, op.microbatch, a, b, c, d});
   }
 
   void run(OpId id);
@@ -91,8 +94,8 @@ private:
   std::vector<bool> hasVersions; // by local number
   std::vector<Held> tables;      // local stage times microbatches
   std::vector<std::vector<SkipHeld>> skipTables;
-  std::vector<uint32_t> carryOf; // local stage times whole microbatches
-  DeviceTable table;
+  std::vector<uint32_t> carryOf;          // local stage times whole microbatches
+  std::vector<runtime::Instruction> rows; // of one device after the other
 };
 
 } // namespace sluice

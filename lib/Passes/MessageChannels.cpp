@@ -4,19 +4,26 @@
 
 namespace sluice {
 
+static constexpr uint32_t unknown = ~0u;
+
 MessageChannels::MessageChannels(const Program &program, ChannelRules::Key key) : program(program), key(key) {
-  std::vector<std::pair<Message, uint64_t>> found; // one each, and by what it is found again
+  using Key = ChannelRules::Key;
+  const size_t rows = key == Key::Message ? program.microbatches : program.placement.rowCount();
+  channelOf.assign(rows * edgeCount(), unknown);
+  std::vector<std::pair<Message, size_t>> found; // one each, and by what it is found again
   for (OpId id = 0; id < program.size(); ++id) {
     const Op &op = program.ops[id];
     if (!op.isSend() || op.isWait())
       continue;
-    Message message = messageOf(id);
-    const uint64_t slot = slotOf(message);
-    if (!channelOf.try_emplace(slot, 0).second)
+    const uint32_t edge = edgeOf(id);
+    const size_t slot = slotOf(edge, op.microbatch);
+    if (channelOf[slot] != unknown)
       continue;
-    if (key != ChannelRules::Key::Message)
+    channelOf[slot] = 0;
+    Message message = messageOf(id, edge);
+    if (key != Key::Message)
       message.microbatch = 0;
-    if (key == ChannelRules::Key::Direction || key == ChannelRules::Key::Pair)
+    if (key == Key::Direction || key == Key::Pair)
       message.edge = 0;
     found.emplace_back(message, slot);
   }
@@ -28,7 +35,9 @@ MessageChannels::MessageChannels(const Program &program, ChannelRules::Key key) 
   }
 }
 
-uint32_t MessageChannels::of(OpId id) const { return channelOf.lookup(slotOf(messageOf(id))); }
+uint32_t MessageChannels::of(OpId id) const {
+  return channelOf[slotOf(edgeOf(id), program.ops[id].microbatch)];
+}
 
 uint32_t MessageChannels::skipOf(OpId id) const {
   if (!program.ops[id].namesPeer())
@@ -41,15 +50,21 @@ uint32_t MessageChannels::skipOf(OpId id) const {
   return noSkip; // a neighbour by its name
 }
 
-MessageChannels::Message MessageChannels::messageOf(OpId id) const {
+/// Twice the lower stage, or for skip edges the number behind all stages; gradients odd.
+uint32_t MessageChannels::edgeOf(OpId id) const {
   const Op &op = program.ops[id];
-  const uint32_t peer = program.peerStageOf(id);
   const bool isGradient = op.kind == OpKind::SendGradient || op.kind == OpKind::RecvGradient;
-  const uint32_t from = op.isSend() ? op.stage : peer, to = op.isSend() ? peer : op.stage;
-  const uint32_t skip = skipOf(id);
-  const uint32_t edge = skip == noSkip ? std::min(from, to) : program.stages + skip;
-  return {program.deviceOf(from, op.microbatch), program.deviceOf(to, op.microbatch), 2 * edge + isGradient,
-          op.microbatch};
+  if (const uint32_t skip = skipOf(id); skip != noSkip)
+    return 2 * (program.stages + skip) + isGradient;
+  const uint32_t peer = program.peerStageOf(id);
+  return 2 * std::min<uint32_t>(op.stage, peer) + isGradient;
+}
+
+MessageChannels::Message MessageChannels::messageOf(OpId id, uint32_t edge) const {
+  const Op &op = program.ops[id];
+  const uint32_t here = program.deviceOf(op.stage, op.microbatch);
+  const uint32_t there = program.deviceOf(program.peerStageOf(id), op.microbatch);
+  return {op.isSend() ? here : there, op.isSend() ? there : here, edge, op.microbatch};
 }
 
 } // namespace sluice

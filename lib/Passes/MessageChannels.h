@@ -7,8 +7,6 @@
 #include "IR/ChannelRules.h"
 #include "IR/Program.h"
 
-#include "llvm/ADT/DenseMap.h"
-
 #include <sluice/Schedule.h>
 
 namespace sluice {
@@ -28,21 +26,23 @@ public:
 
 private:
   struct Message {
-    uint32_t from, to, edge, microbatch;
+    uint32_t from, to, edge, microbatch; // devices, directed edge of the model
     auto operator<=>(const Message &) const = default;
   };
-  Message messageOf(OpId id) const;
-  /// What is known of a message's channel without its devices: where a stage is placed for which microbatch.
-  uint64_t slotOf(const Message &message) const {
-    const uint32_t row =
-        key == ChannelRules::Key::Message ? message.microbatch : program.placement.row(message.microbatch);
-    return static_cast<uint64_t>(row) << 32 | message.edge;
+  uint32_t edgeOf(OpId id) const;
+  uint32_t edgeCount() const { return 2 * (program.stages + static_cast<uint32_t>(program.skips.size())); }
+  /// What the channel of a message follows from: its edge, and where the stages are placed for its
+  /// microbatch.
+  size_t slotOf(uint32_t edge, uint32_t microbatch) const {
+    const uint32_t row = key == ChannelRules::Key::Message ? microbatch : program.placement.row(microbatch);
+    return static_cast<size_t>(row) * edgeCount() + edge;
   }
+  Message messageOf(OpId id, uint32_t edge) const;
 
   const Program &program;
   const ChannelRules::Key key;
   std::vector<runtime::Channel> all;
-  llvm::DenseMap<uint64_t, uint32_t> channelOf; // by slotOf
+  std::vector<uint32_t> channelOf; // by slotOf
 };
 
 } // namespace sluice

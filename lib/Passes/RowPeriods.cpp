@@ -54,18 +54,33 @@ runtime::Pool RowColumns::poolOf(uint32_t operand) const {
   return static_cast<runtime::Pool>(after - poolBegin.begin() - 1);
 }
 
-/// The most frequent distances between a window of `length` rows and the next of the same shape.
-static void vote(const RowColumns &columns, uint32_t length, std::vector<uint32_t> &periods) {
+/// Per row its shape and how far its microbatch is from that of the last row that has one: the same in every
+/// turn of a repeat but for the first row.
+static std::vector<uint64_t> relativeShapes(const RowColumns &columns) {
+  std::vector<uint64_t> shapes(columns.shapes);
+  uint32_t last = 0;
+  for (uint32_t row = 0; row < columns.size(); ++row) {
+    const uint32_t microbatch = columns.microbatches[row];
+    if (microbatch == runtime::noMicrobatch)
+      continue;
+    shapes[row] = mixed(shapes[row], microbatch - last);
+    last = microbatch;
+  }
+  return shapes;
+}
+
+/// The most frequent distances between a window of `length` rows and the next that looks the same.
+static void vote(llvm::ArrayRef<uint64_t> shapes, uint32_t length, std::vector<uint32_t> &periods) {
   static constexpr uint64_t base = 0x9e3779b97f4a7c15u; // odd: rolling hashes stay distinct
   uint64_t hash = 0, oldest = 1;
   for (uint32_t i = 1; i < length; ++i)
     oldest *= base;
   llvm::DenseMap<uint64_t, uint32_t> last;
   llvm::DenseMap<uint32_t, uint32_t> votes;
-  for (uint32_t row = 0; row < columns.size(); ++row) {
+  for (uint32_t row = 0; row < shapes.size(); ++row) {
     if (row >= length)
-      hash -= columns.shapes[row - length] * oldest;
-    hash = hash * base + columns.shapes[row];
+      hash -= shapes[row - length] * oldest;
+    hash = hash * base + shapes[row];
     if (row + 1 < length)
       continue;
     const uint64_t key = mixed(0, hash) >> 2; // the map keeps the largest keys to itself
@@ -87,9 +102,10 @@ static void vote(const RowColumns &columns, uint32_t length, std::vector<uint32_
 }
 
 std::vector<uint32_t> likelyPeriods(const RowColumns &columns) {
+  const std::vector<uint64_t> shapes = relativeShapes(columns);
   std::vector<uint32_t> periods;
   for (uint32_t length = 1; length <= columns.size() / 2; length *= 4)
-    vote(columns, length, periods);
+    vote(shapes, length, periods);
   std::sort(periods.begin(), periods.end());
   periods.erase(std::unique(periods.begin(), periods.end()), periods.end());
   return periods;

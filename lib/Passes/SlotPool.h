@@ -15,9 +15,7 @@ class SlotPool {
 public:
   SlotPool() = default;
   /// With so many slots from the start.
-  explicit SlotPool(uint32_t count) : count(count), free(count) {
-    std::iota(free.begin(), free.end(), 0u);
-  }
+  explicit SlotPool(uint32_t count) : count(count), free(count) { std::iota(free.begin(), free.end(), 0u); }
   uint32_t take() {
     if (free.empty())
       return count++;
@@ -31,7 +29,10 @@ public:
       released.push_back(std::exchange(slot, runtime::noSlot));
   }
   void giveBack() {
-    free.insert(free.end(), released.begin(), released.end());
+    if (released.empty())
+      return;
+    for (const uint32_t slot : released)
+      free.push_back(slot);
     released.clear();
   }
   uint32_t size() const { return count; }

@@ -50,9 +50,11 @@ std::vector<CompiledSchedule> librarySchedules(uint32_t mostDevices) {
   return result;
 }
 
-Rational wantedFactor(const CompiledSchedule &schedule, uint32_t unit) {
+Rational wantedFactor(const CompiledSchedule &schedule, uint32_t unit, size_t read) {
   const CostModel &costs = schedule.costs;
-  const int64_t replicas = costs.replicas.value_or(1), count = schedule.program.wholeMicrobatches();
+  const int64_t replicas = costs.replicas.value_or(1);
+  const int64_t count =
+      costs.asynchronous ? static_cast<int64_t>(read) : schedule.program.wholeMicrobatches();
   const std::vector<int64_t> &sizes = costs.loss == "mean over tokens" ? costs.tokens : costs.samples;
   const int64_t own = sizes.empty() ? 1 : sizes[unit / schedule.program.sequenceSplits];
   const int64_t all = sizes.empty() ? count : std::accumulate(sizes.begin(), sizes.end(), int64_t(0));

@@ -25,8 +25,9 @@ std::vector<CompiledSchedule> compileSchedules(const std::string &text, const Se
 /// as its `require`s allow.
 std::vector<CompiledSchedule> librarySchedules(uint32_t mostDevices);
 
-/// What the mean loss of a unit (its sum, if the file says so) has to count in the gradient of a synchronous
-/// step, by the table of docs/language.md, "The gradient contract".
-Rational wantedFactor(const CompiledSchedule &schedule, uint32_t unit);
+/// What the mean loss of a unit (its sum, if the file says so) has to count in the gradient that an update
+/// reads, by the table of docs/language.md, "The gradient contract". `count`: the microbatches that it is of,
+/// in an asynchronous program, which has samples of one size.
+Rational wantedFactor(const CompiledSchedule &schedule, uint32_t unit, size_t count);
 
 } // namespace sluice::test

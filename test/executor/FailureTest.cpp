@@ -67,11 +67,8 @@ public:
 
 template <class Transport, class Observer>
 auto makeTokenExecutor(const AnySchedule &schedule, Observer observer, runtime::Options options = {}) {
-  const std::vector<uint32_t> counts = contributionsOf(schedule);
-  size_t next = 0;
   return std::make_unique<runtime::Executor<TokenStage<false>, AnySchedule, Transport, Observer>>(
-      schedule, [&](const Copy &copy) { return std::make_unique<TokenStage<false>>(copy, counts[next++]); },
-      options, Transport(), std::move(observer));
+      schedule, TokenStages<false>(schedule), options, Transport(), std::move(observer));
 }
 
 } // namespace

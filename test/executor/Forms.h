@@ -98,6 +98,7 @@ schedule exchange(M = 2) {
 )"},
     {"cells", R"(
 cluster { transport = nccl; }
+training { microbatches = 2; }
 schedule cells {
   place s in 0..2 on s;
   table {
@@ -177,8 +178,8 @@ schedule ties {
     for m in 0..2 { for s in 0..4 { if d == (s == 0 ? 0 : s == 3 ? 2 : 1) { forward(s, m); } } }
     for m in 0..2 { for s in reversed(0..4) { if d == (s == 0 ? 0 : s == 3 ? 2 : 1) { backward(s, m); } } }
     if d != 1 { start reduce_tied(emb); }
-    reduce;
     if d != 1 { wait reduce_tied(emb); }
+    reduce;
     norm;
     update;
   }
@@ -198,7 +199,7 @@ schedule gathered {
     for m in 0..2 { backward_input(0, m); }
     for m in 0..2 { backward_weight(0, m); }
     start reduce(0); start reduce(1); wait reduce(1); wait reduce(0);
-    norm local;
+    norm;
     update;
   }
 }
@@ -250,6 +251,13 @@ training { microbatches = 4; batch = 8; replicas = 2; scale = reduced; reduced =
 schedule copied {
   place s in 0..2 on s;
   device d { for m in 0..4 { forward(m); } for m in 0..4 { backward(m); } reduce; update; }
+}
+)"},
+    {"alone", R"(
+training { microbatches = 2; }
+schedule alone {
+  place s in 0..2 on 0;
+  device 0 { for m in 0..2 { forward(0, m); forward(1, m); backward(1, m); backward(0, m); } reduce; norm local; update; }
 }
 )"},
     {"tokens", R"(

@@ -30,11 +30,6 @@ namespace {
 
 struct ThrowingStage : TokenStage<true> {
   using TokenStage::TokenStage;
-  // A stage's own reduction: copies are handed over as the type that the executor holds.
-  void reduce(const Context &c, std::span<ThrowingStage *const> copies) {
-    std::vector<TokenStage<true> *> bases(copies.begin(), copies.end());
-    TokenStage::reduce(c, bases);
-  }
   void backward(const Context &c, const Token &gradient, Token &saved, Token &inputGradient) {
     if (c.stage == 2 && c.microbatch == 5 && c.step == 1)
       throw std::runtime_error("lost a card");
@@ -47,8 +42,9 @@ struct ThrowingStage : TokenStage<true> {
 static void runThrowing() {
   using generated::one_f_one_b_p4_m8::Schedule;
   const Schedule &schedule = generated::one_f_one_b_p4_m8::schedule;
+  TokenStages<true> stages(schedule);
   runtime::Executor<ThrowingStage, Schedule> executor(
-      schedule, [](const runtime::Copy &copy) { return std::make_unique<ThrowingStage>(copy, 8u); });
+      schedule, [&](const runtime::Copy &copy) { return stages.make<ThrowingStage>(copy); });
   try {
     executor.run(3);
     ++failures;

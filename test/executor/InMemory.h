@@ -10,7 +10,8 @@
 namespace sluice::test {
 
 /// Every callback there is: in-memory tables are not known when the test is compiled.
-inline constexpr runtime::Uses allUses{true, true, true, true, true, true, true};
+inline constexpr runtime::Uses allUses{true, true, true, true, true, true, true, true,
+                                       true, true, true, true, true, true, true, true};
 using AnySchedule = runtime::Schedule<allUses, runtime::ChannelModels{true, true, true, true, true}>;
 
 /// The runtime's view of `tables`, which must outlive it.
@@ -18,16 +19,33 @@ class InMemory {
 public:
   InMemory(std::string name, const ExecutorTables &tables) : name(std::move(name)) {
     for (const DeviceTable &device : tables.devices)
-      devices.push_back({device.rows, device.boundaries, device.saveds, device.pendings});
+      devices.push_back({device.rows,
+                         device.boundaries,
+                         device.saveds,
+                         device.pendings,
+                         device.hosts,
+                         device.carries,
+                         {},
+                         {}});
     for (const LossFactor &factor : tables.lossFactors)
+      lossFactors.push_back(factor.value());
+    for (const Fraction &factor : tables.factors)
       factors.push_back(factor.value());
+    for (const TieTable &tie : tables.ties)
+      ties.push_back({tie.name, tie.stages, tie.isLocal});
     static_cast<runtime::Tables &>(schedule) = {.provenance = {this->name, "", ""},
                                                 .stages = tables.stages,
                                                 .microbatches = tables.microbatches,
                                                 .devices = devices,
                                                 .channels = tables.channels,
                                                 .copies = tables.copies,
-                                                .lossFactor = factors};
+                                                .lossFactor = lossFactors,
+                                                .splits = tables.splits,
+                                                .replicas = tables.replicas,
+                                                .reduction = tables.reduction,
+                                                .factors = factors,
+                                                .ties = ties,
+                                                .skips = tables.skips};
   }
   InMemory(const InMemory &) = delete;
   AnySchedule schedule{};
@@ -35,7 +53,8 @@ public:
 private:
   std::string name;
   std::vector<runtime::Device> devices;
-  std::vector<double> factors;
+  std::vector<double> lossFactors, factors;
+  std::vector<runtime::Tie> ties;
 };
 
 inline ExecutorTables lower(const Program &program) {

@@ -1,4 +1,5 @@
-// Runs executors of the whole schedule library over tokens; CheckLibrary.cmake writes Library.inc.
+// Runs executors over tokens: of the whole schedule library, for which CheckLibrary.cmake writes Library.inc,
+// or of every construct, for which EmitExecutors does.
 #include "TokenStage.h"
 
 #include <cstdio>

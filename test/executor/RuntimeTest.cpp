@@ -1,4 +1,5 @@
 // The runtime's other promises: transports of one's own, sums in one order, patience with slow callbacks.
+#include "IdleStage.h"
 #include "InMemory.h"
 #include "Schedules.h"
 #include "TokenStage.h"
@@ -86,30 +87,25 @@ private:
 };
 
 /// Adds up numbers whose sum depends on the order they are added in.
-class Adder {
+class Adder : public IdleStage<double> {
 public:
-  using Boundary = int;
-  using Saved = int;
-  using Pending = int;
-  void load(const Context &, int &) {}
-  void forward(const Context &c, const int &, int &, int &) { delay(c); }
-  void loss(const Context &, const int &, int &) {}
-  void backward(const Context &c, const int &, int &, int &) {
+  template <class... More> void forward(const Context &c, const double &, double &, int &, More &...) {
+    delay(c);
+  }
+  template <class... More> void backward(const Context &c, const double &, int &, double &, More &...) {
     delay(c);
     const double value =
         std::ldexp(static_cast<double>(c.randomKey >> 11), static_cast<int>(c.microbatch * 7) - 60);
     gradient = c.firstContribution ? value : gradient + value;
   }
-  void backwardInput(const Context &, const int &, int &, int &, int &) {}
-  void backwardWeight(const Context &, int &) {}
-  void recompute(const Context &, const int &, int &) {}
-  void zero(const Context &) {}
-  void reduce(const Context &, std::span<Adder *const> copies) {
-    double sum = 0;
-    for (const Adder *copy : copies)
-      sum += copy->gradient;
-    for (Adder *copy : copies)
-      copy->gradient = sum;
+  void pack(const Context &, double &part) { part = gradient; }
+  void unpack(const Context &c, const double &part) {
+    delay(c);
+    gradient = part;
+  }
+  void add(const Context &c, const double &part) {
+    delay(c);
+    gradient += part;
   }
   void update(const Context &) {
     uint64_t bits;
@@ -141,11 +137,8 @@ public:
 
 template <class Transport, class Observer = runtime::NoObserver>
 void runTokensOver(const AnySchedule &schedule, runtime::Options options = {}) {
-  const std::vector<uint32_t> counts = contributionsOf(schedule);
-  size_t next = 0;
   runtime::Executor<TokenStage<true>, AnySchedule, Transport, Observer> executor(
-      schedule, [&](const Copy &copy) { return std::make_unique<TokenStage<true>>(copy, counts[next++]); },
-      options);
+      schedule, TokenStages<true>(schedule), options);
   executor.run(3);
 }
 
@@ -161,26 +154,29 @@ TEST(Runtime, AnotherTransportRunsTheSameTables) {
   }
 }
 
-TEST(Runtime, SumsOverCopiesHaveTheSameBitsInEveryRun) {
-  const ExecutorTables tables = lower(listScheduled(Shape::Bidirectional, 4, 8, false, 5));
-  const InMemory memory("bidirectional", tables);
-  std::vector<uint64_t> first;
-  for (int run = 0; run < 20; ++run) {
-    runtime::Executor<Adder, AnySchedule> executor(memory.schedule,
-                                                   [](const Copy &) { return std::make_unique<Adder>(); });
-    executor.run(10);
-    std::vector<uint64_t> hashes;
-    for (const auto &copy : executor.copies())
-      hashes.push_back(copy->hash);
-    if (run == 0)
-      first = hashes;
-    EXPECT_EQ(hashes, first) << "run " << run;
+TEST(Runtime, SumsOverCopiesAndReplicasHaveTheSameBitsInEveryRun) {
+  ExecutorTables tables = lower(listScheduled(Shape::Bidirectional, 4, 8, false, 5));
+  for (uint32_t replicas : {1u, 3u}) {
+    tables.replicas = replicas;
+    const InMemory memory("bidirectional", tables);
+    std::vector<uint64_t> first;
+    for (int run = 0; run < 20; ++run) {
+      runtime::Executor<Adder, AnySchedule> executor(memory.schedule,
+                                                     [](const Copy &) { return std::make_unique<Adder>(); });
+      executor.run(10);
+      std::vector<uint64_t> hashes;
+      for (const auto &copy : executor.copies())
+        hashes.push_back(copy->hash);
+      if (run == 0)
+        first = hashes;
+      EXPECT_EQ(hashes, first) << "run " << run;
+    }
+    // Copies of a stage, listed next to each other, hold the same sum in all replicas; stages differ.
+    ASSERT_EQ(first.size(), 8u * replicas);
+    for (size_t copy = 0; copy < first.size(); ++copy)
+      EXPECT_EQ(first[copy], first[copy % 8 / 2 * 2]) << copy;
+    EXPECT_NE(first[0], first[2]);
   }
-  // Copies of a stage, listed next to each other, hold the same sum; stages differ.
-  ASSERT_EQ(first.size(), 8u);
-  for (size_t stage = 0; stage < 4; ++stage)
-    EXPECT_EQ(first[2 * stage], first[2 * stage + 1]);
-  EXPECT_NE(first[0], first[2]);
 }
 
 TEST(Runtime, ASlowCallbackIsNotStuck) {

@@ -458,6 +458,7 @@ private:
     const uint32_t version = weights(d, row, operands);
     const bool keepsAll = !(row.flags & (runtime::KeepInput | runtime::KeepNothing));
     require(keepsAll == (row.c != noSlot), d, "a saved slot where none is kept, or the reverse");
+    require(row.a != row.b, d, "the output in place of the input");
     boundary(d, row.b) = {Content::Activation, row.stage + 1u, row.microbatch, device.step};
     fillSkips(d, row, operands, Content::SkipActivation);
     forwardVersion[{row.stage, row.microbatch}] = version;
@@ -505,6 +506,7 @@ private:
       require(boundary(d, index).factor == arrived, d, "gradients of two edges with two factors");
     take(kept);
     const Rational passed = *multiply(arrived, factorOf(d, operands));
+    require(row.a != row.b, d, "the input gradient in place of the gradient");
     require((row.stage == 0) == (row.b == noSlot), d, "an input gradient where none is, or the reverse");
     if (row.b != noSlot)
       boundary(d, row.b) = {Content::Gradient, row.stage - 1u, row.microbatch, device.step, passed};
@@ -564,18 +566,18 @@ private:
             "an update of another version");
     require(!state.isUsed && (state.hasLast || options.keepsUsed), d,
             "an update before the last contribution");
-    if (options.wanted)
-      for (auto [unit, factor] : sums(row.stage, d))
-        if (auto wanted = options.wanted(row.stage, state.updates, unit); wanted && *wanted != factor)
-          fault(d, fmt::format("microbatch {} counts {} instead of {}", unit, factor.str(), wanted->str()));
+    const std::map<uint32_t, Rational> all = gradientOf(row.stage, d);
+    for (const auto &[unit, factor] : all)
+      if (const Rational wanted = options.wanted(unit, all.size()); wanted != factor)
+        fault(d, fmt::format("microbatch {} counts {} instead of {}", unit, factor.str(), wanted.str()));
     state.slots[written] = ++state.newest;
     state.newestSlot = written;
     ++state.updates;
     state.isUsed = true;
     state.hasLast = false;
   }
-  /// Of this copy, and a reduction's mean; other copies have their own microbatches.
-  std::map<uint32_t, Rational> sums(uint32_t stage, uint32_t d) {
+  /// Of this copy, with a reduction's mean; other copies have their own microbatches.
+  std::map<uint32_t, Rational> gradientOf(uint32_t stage, uint32_t d) {
     std::map<uint32_t, Rational> result = devices[d].copies.at(stage).gradient;
     if (tables.reduction.mean && devices[d].copies.at(stage).isReduced)
       for (auto &[unit, factor] : result)

@@ -27,9 +27,9 @@ struct MachineOptions {
   uint64_t seed = 0;        ///< Of the order in which devices get their turns; 0: ascending.
   bool readsNewest = false; ///< A backward reads the newest weights, else those of its forward.
   bool keepsUsed = false;   ///< Updates do not empty accumulators (`zero`, `overwrite`).
-  /// What each unit of a microbatch should count in the gradient that updates of its stage read, at the n-th
-  /// update of that stage and device in a step; nothing: it is not asked.
-  std::function<std::optional<Rational>(uint32_t stage, uint32_t update, uint32_t unit)> wanted;
+  /// What a unit of a microbatch should count in the gradient that an update reads, which is of `count` of
+  /// them on its device.
+  std::function<Rational(uint32_t unit, size_t count)> wanted;
 };
 
 /// Throws TableFault, also when the devices stand and cannot go on.

@@ -33,8 +33,7 @@ MachineOptions optionsFor(const CompiledSchedule &schedule) {
   options.readsNewest = schedule.program.versions == VersionRule::Newest;
   for (const Op &op : schedule.program.ops)
     options.keepsUsed |= op.kind == OpKind::Zero || op.overwrites();
-  if (!schedule.costs.asynchronous)
-    options.wanted = [&](uint32_t, uint32_t, uint32_t unit) { return wantedFactor(schedule, unit); };
+  options.wanted = [&](uint32_t unit, size_t count) { return wantedFactor(schedule, unit, count); };
   return options;
 }
 

@@ -394,8 +394,12 @@ private:
     case Op::ReduceTied:
     case Op::Unshard:
       return end(stageOf(row), context);
-    default:
+    default: {
+      const OpenRequest &entry = open[row.a];
+      if (!entry.request || rows[entry.row].op != context.of || rows[entry.row].microbatch != row.microbatch)
+        throw std::logic_error("a wait for a message that is not under way in its slot");
       boundary(row.a);
+    }
     }
   }
   void finish(Stage &stage, const Context &context) {
