@@ -19,6 +19,10 @@ int main(int argc, char **argv) try {
   setup.text = &text;
   setup.dropout = 0.1;
   setup.seed = 2024;
+  if (argc > 3 && std::string(argv[2]) == "--trace") {
+    writeTrace(setup, argv[3]);
+    return 0;
+  }
   std::printf(
       "%zu bytes of text, 16 sequences of %td a step, %u blocks, width %td, %td heads, dropout %.1f\n\n",
       text.size(), setup.shape.length, setup.shape.blocks, setup.shape.width, setup.shape.heads,
