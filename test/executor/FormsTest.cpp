@@ -24,9 +24,13 @@ ExecutorTables tablesOf(const CompiledSchedule &schedule) {
 
 std::vector<CompiledSchedule> formSchedules() {
   std::vector<CompiledSchedule> result;
-  for (const Form &form : forms)
-    for (CompiledSchedule &schedule : compileSchedules(form.text, {}))
+  for (const Form &form : forms) {
+    std::string findings;
+    std::vector<CompiledSchedule> schedules = compileSchedules(form.text, {}, &findings);
+    EXPECT_FALSE(schedules.empty()) << form.name << "\n" << findings;
+    for (CompiledSchedule &schedule : schedules)
       result.push_back(std::move(schedule));
+  }
   return result;
 }
 

@@ -10,7 +10,6 @@ using runtime::ChannelModel;
 using runtime::Context;
 using runtime::Copy;
 using runtime::Instruction;
-using runtime::noMicrobatch;
 using runtime::noSlot;
 using RowOp = runtime::Op;
 using runtime::Threads;
@@ -20,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds patience(300);
 
 Instruction row(RowOp op, uint8_t flags = 0, uint32_t a = noSlot, uint32_t b = noSlot) {
-  return {op, flags, 0, runtime::isMessage(op) ? 0 : noMicrobatch, a, b, noSlot, noSlot};
+  return {op, flags, 0, runtime::isMessage(op) ? 0 : runtime::noMicrobatch, a, b, noSlot, noSlot};
 }
 Instruction waitFor(RowOp op, uint32_t a = noSlot) {
   return row(RowOp::Wait, 0, a, static_cast<uint32_t>(op));

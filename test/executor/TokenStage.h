@@ -117,21 +117,26 @@ public:
     take(host.token, own(c, Content::Host), "dropped activation in host memory");
   }
 
-  // Whoever only starts leaves everything as it is until it is finished, and marks it as in use.
+  // Whoever only starts leaves everything as it is until it is finished, and marks both ends as in use.
   void offload(const Context &c, Token &saved, HostToken &host) {
     begin(c);
     check(saved, own(c, Content::Saved), "offloaded activation");
-    c.isStarted ? void(saved.value = inUse) : move(c, saved, host);
+    if (!c.isStarted)
+      return move(c, saved, host);
+    saved.value = host.token.value = inUse;
   }
   void reload(const Context &c, HostToken &host, Token &saved) {
     begin(c);
     check(host.token, own(c, Content::Host), "activation in host memory");
-    c.isStarted ? void(host.token.value = inUse) : move(c, host, saved);
+    if (!c.isStarted)
+      return move(c, host, saved);
+    saved.value = host.token.value = inUse;
   }
   void finish(const Context &c, Token &saved, HostToken &host) {
     begin(c);
-    Token &from = c.of == Op::Offload ? saved : host.token;
-    if (std::exchange(from.value, 0) != inUse)
+    const bool begunHere = std::exchange(saved.value, 0) == inUse,
+               begunThere = std::exchange(host.token.value, 0) == inUse;
+    if (!begunHere || !begunThere)
       throw Mismatch("the end of a transfer that has not begun");
     c.of == Op::Offload ? move(c, saved, host) : move(c, host, saved);
   }
@@ -246,6 +251,12 @@ private:
   void contribute(const Context &c) {
     if (c.factor != facts->factor(c))
       throw Mismatch("a wrong factor");
+    if (wanted.updates == 0 && stepOfGradient != c.step) { // nothing else ends it
+      contributions = 0;
+      sum = 0;
+      hasLast = false;
+    }
+    stepOfGradient = c.step;
     if (c.firstContribution != (contributions == 0) || hasLast)
       throw Mismatch("a first or last contribution that is not");
     ++contributions;
@@ -368,6 +379,7 @@ private:
   uint32_t contributions = 0, means = 0;
   uint64_t sum = 0, normSum = 0;
   bool hasLast = false, isGathered;
+  uint64_t stepOfGradient = 0;
   uint64_t gathered = 0, shardVersion = 0;
   uint32_t parts[runtime::opCount] = {};
   Token lastPart[runtime::opCount] = {};

@@ -1,4 +1,4 @@
-// EXPECT: missing callback: reduce(const Context &, std::span<Stage *const> copies)
+// EXPECT: the schedule has stages with copies on several devices; missing callback: pack(const Context
 #include "bidirectional_p4_m8_s1.h"
 #include <sluice/Executor.h>
 
