@@ -111,6 +111,10 @@ private:
   std::vector<Tensor> outputs, targets;
 };
 
+static double relativeDifference(const Tensor &found, const Tensor &wanted) {
+  return ((found - wanted).abs().max() / wanted.abs().max()).item<double>();
+}
+
 template <class Schedule> static bool report(const char *name, const Schedule &schedule, const Data &data) {
   auto makeStage = [&](const Copy &copy) {
     auto source = [&](unsigned m) { return data.of(m, schedule.microbatches); };
@@ -124,11 +128,8 @@ template <class Schedule> static bool report(const char *name, const Schedule &s
     pipeline.run();
     const auto wanted = reference.run(step, schedule.microbatches);
     for (unsigned stage = 0; stage < stages; ++stage)
-      for (std::size_t i = 0; i < wanted[stage].size(); ++i) {
-        const Tensor &found = pipeline.copies()[stage]->gradients[i];
-        worst = std::max(
-            worst, ((found - wanted[stage][i]).abs().max() / wanted[stage][i].abs().max()).item<double>());
-      }
+      for (std::size_t i = 0; i < wanted[stage].size(); ++i)
+        worst = std::max(worst, relativeDifference(pipeline.copies()[stage]->gradients[i], wanted[stage][i]));
     lastLoss = pipeline.copies()[stages - 1]->lastLoss;
     firstLoss = step == 0 ? lastLoss : firstLoss;
   }

@@ -17,6 +17,7 @@ using sluice::runtime::Tables;
 /// What all stages of a training share.
 struct Setup {
   Shape shape;
+  std::string textPath;
   const Text *text = nullptr;
   unsigned stages = 1, replicas = 1;
   std::vector<std::size_t> firstSample; ///< Of each microbatch of a replica, and the end of the last one.

@@ -1,6 +1,10 @@
 // Trains a small language model on a text with several generated executors and compares every gradient of
 // every step with unpipelined training. Ends in one line, PASS or FAIL, and the exit code that belongs to it.
+//
+//   transformer [TEXT]                  all schedules
+//   transformer TEXT --trace FILE       1F1B on two devices, its measured timeline written to a file
 #include "Runs.h"
+#include "Trace.h"
 #include "Unpipelined.h"
 
 #include <cstdio>
@@ -10,10 +14,15 @@ using namespace transformer;
 int main(int argc, char **argv) try {
   constexpr unsigned long long steps = 12;
   Setup setup;
-  const Text text(argc > 1 ? argv[1] : "alice.txt", setup.shape);
+  setup.textPath = argc > 1 ? argv[1] : "alice.txt";
+  const Text text(setup.textPath, setup.shape);
   setup.text = &text;
   setup.dropout = 0.1;
   setup.seed = 2024;
+  if (argc > 3 && std::string(argv[2]) == "--trace") {
+    writeTrace(setup, argv[3]);
+    return 0;
+  }
   std::printf(
       "%zu bytes of text, 16 sequences of %td a step, %u blocks, width %td, %td heads, dropout %.1f\n\n",
       text.size(), setup.shape.length, setup.shape.blocks, setup.shape.width, setup.shape.heads,
