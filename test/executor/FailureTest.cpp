@@ -61,7 +61,7 @@ public:
     return runtime::Threads<Token>::startSend(message, boundary);
   }
   bool wait(const Request &request, runtime::Waiter &waiter) {
-    return request.pipe == nullptr || runtime::Threads<Token>::wait(request, waiter);
+    return request.slot == nullptr || runtime::Threads<Token>::wait(request, waiter);
   }
 };
 
