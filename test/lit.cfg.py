@@ -6,7 +6,7 @@ import lit.formats
 config.name = "Sluice"
 config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".sluice", ".test"]
-config.excludes = ["Inputs", "unit", "fuzz", "bench", "executor", "goldens", "install", "page", "cmake"]
+config.excludes = ["Inputs", "unit", "fuzz", "bench", "executor", "goldens", "install", "page", "cmake", "mpi", "nccl", "observe", "training"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.build_dir, "test", "lit")
 config.environment["PATH"] = os.pathsep.join(

@@ -22,7 +22,9 @@ Instruction row(RowOp op, uint8_t flags = 0, uint32_t a = noSlot, uint32_t b = n
   return {op, flags, 0, runtime::isMessage(op) ? 0 : runtime::noMicrobatch, a, b, noSlot, noSlot};
 }
 Instruction waitFor(RowOp op, uint32_t a = noSlot) {
-  return row(RowOp::Wait, 0, a, static_cast<uint32_t>(op));
+  return {
+      RowOp::Wait, 0,     0, runtime::isMessage(op) ? 0 : runtime::noMicrobatch, a, static_cast<uint32_t>(op),
+      noSlot,      noSlot};
 }
 
 /// Two devices with one stage each the same, and a channel from each to the other.

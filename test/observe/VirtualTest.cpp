@@ -41,6 +41,18 @@ static_assert(runtime::StageFitsSchedule<runtime::AnyReducingStage<Value, Value,
                                          everything>::value);
 static_assert(!runtime::reducesByPacking<runtime::AnyReducingStage<Value, Value>>);
 
+/// Schedules along the chain: no callbacks with skip edges or carries.
+constexpr runtime::Uses chainUses = [] {
+  runtime::Uses uses = allUses;
+  uses.skips = uses.carries = false;
+  return uses;
+}();
+using ChainSchedule = runtime::Schedule<chainUses, AnySchedule::verified>;
+ChainSchedule chainOf(const InMemory &memory) {
+  ChainSchedule schedule{};
+  static_cast<runtime::Tables &>(schedule) = memory.schedule;
+  return schedule;
+}
 using Chosen = runtime::VirtualTransport<Value, AnySchedule::verified>;
 template <ChannelModel model> Chosen threads() {
   return Chosen(std::make_unique<runtime::TransportOver<Value, runtime::Threads<Value, model>>>());
@@ -80,7 +92,7 @@ size_t rowsOf(const runtime::Tables &tables) {
 template <class MakeStage> std::string failure(const Program &program, MakeStage &&makeStage) {
   const ExecutorTables tables = lower(program);
   const InMemory memory("chosen", tables);
-  runtime::Executor<CheckedStage::Any, AnySchedule> executor(memory.schedule, makeStage);
+  runtime::Executor<CheckedStage::Any, ChainSchedule> executor(chainOf(memory), makeStage);
   try {
     executor.run();
   } catch (const runtime::ExecutionError &error) {
@@ -104,8 +116,8 @@ TEST(Virtual, StagesTransportsAndObserversRunEverySchedule) {
       observers.add(std::make_unique<Counter>(order));
       observers.add(std::make_unique<Counter>(order));
       observers.add(std::make_unique<runtime::ObserverOver<runtime::TraceObserver>>());
-      runtime::Executor<CheckedStage::Any, AnySchedule, Chosen, runtime::VirtualObserver> executor(
-          memory.schedule, CheckedStage::makeFor(memory.schedule), {}, threads(model), std::move(observers));
+      runtime::Executor<CheckedStage::Any, ChainSchedule, Chosen, runtime::VirtualObserver> executor(
+          chainOf(memory), CheckedStage::makeFor(memory.schedule), {}, threads(model), std::move(observers));
       ASSERT_NO_THROW(executor.run(3)) << test.name;
       for (int number : {0, 1}) {
         const auto &counter = static_cast<const Counter &>(*executor.observer().all()[number]);

@@ -155,11 +155,13 @@ private:
     for (const TraceRecord &wait : records.subspan(1)) {
       const bool isInside = record.end == 0 || wait.begin < record.end;
       if (wait.end == 0 || (isInside && row.op == Op::Wait))
-        continue; // a row that only waits says so itself
+        continue;                                         // a row that only waits says so itself
+      const bool isBefore = isInside && !isJoint(row.op); // the row's own work: its time begins behind it
       std::string name = describe(rows[wait.row]);
-      event(name.starts_with("wait ") ? name : "wait " + name, "wait", log, 2 + log.device, wait.begin,
-            wait.end, ids(log, rows[wait.row], wait.row, messages.stepOf(wait.row, record.step)));
-      if (isInside && !isJoint(row.op))
+      event(name.starts_with("wait ") ? name : "wait " + name, "wait", log, 2 + log.device,
+            isBefore ? begin : wait.begin, wait.end,
+            ids(log, rows[wait.row], wait.row, messages.stepOf(wait.row, record.step)));
+      if (isBefore)
         begin = wait.end;
     }
     if (record.end == 0) {
