@@ -40,18 +40,22 @@ static std::string call(RuntimeOp op, const Instruction &row, const ExecutorTabl
   return fmt::format("{}({}, {})", name(op), row.stage, row.microbatch);
 }
 
-static std::string edgeText(const Instruction &row, const ExecutorTables &tables) {
-  const runtime::Skip &edge = tables.skips[row.b];
+static std::string edgeText(uint32_t number, const ExecutorTables &tables) {
+  const runtime::Skip &edge = tables.skips[number];
   return fmt::format("edge {} -> {}", edge.from, edge.to);
+}
+/// Of a message: nothing along the chain.
+static std::string overSkip(const Instruction &row, const ExecutorTables &tables) {
+  return row.c == runtime::noSlot ? "" : " over " + edgeText(row.c, tables);
 }
 
 /// An operand: what the row behind it gets.
 static std::string operandText(const Instruction &row, const ExecutorTables &tables) {
   switch (row.op) {
   case RuntimeOp::SkipInput:
-    return fmt::format("takes boundary {} over {}", row.a, edgeText(row, tables));
+    return fmt::format("takes boundary {} over {}", row.a, edgeText(row.b, tables));
   case RuntimeOp::SkipOutput:
-    return fmt::format("fills boundary {} for {}", row.a, edgeText(row, tables));
+    return fmt::format("fills boundary {} for {}", row.a, edgeText(row.b, tables));
   case RuntimeOp::Carry:
     return fmt::format("with carry {}", row.a);
   case RuntimeOp::Weights:
@@ -90,10 +94,11 @@ static std::string slots(const Instruction &row, const ExecutorTables &tables) {
     return row.a == runtime::noSlot ? "" : fmt::format(", weights {} -> {}", a, b);
   case RuntimeOp::SendActivation:
   case RuntimeOp::SendGradient:
-    return fmt::format(", boundary {} to device {}", a, tables.channels[row.b].to);
+    return fmt::format(", boundary {} to device {}{}", a, tables.channels[row.b].to, overSkip(row, tables));
   case RuntimeOp::ReceiveActivation:
   case RuntimeOp::ReceiveGradient:
-    return fmt::format(", boundary {} from device {}", a, tables.channels[row.b].from);
+    return fmt::format(", boundary {} from device {}{}", a, tables.channels[row.b].from,
+                       overSkip(row, tables));
   default:
     return "";
   }

@@ -351,7 +351,9 @@ void DeviceRows::message(OpId id, uint8_t flags) {
   if (!op.isSend())
     slot = boundaries.take();
   assert(slot != none && "a send of what is not there");
-  row(messageOp(op.kind), op, slot, source.channels.of(id), none, none, flags);
+  const uint32_t skip = source.channels.skipOf(id);
+  row(messageOp(op.kind), op, slot, source.channels.of(id), skip == MessageChannels::noSkip ? none : skip,
+      none, flags);
   if (op.isSend() && source.waitsLazily)
     boundaries.release(slot);
 }

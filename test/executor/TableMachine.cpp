@@ -653,7 +653,12 @@ private:
                      (content.content == Content::SkipActivation &&
                       tables.skips.at(content.of).from == row.stage));
       require(isRight, d, "another thing is sent");
+      const bool isOverSkip =
+          content.content == Content::SkipActivation || content.content == Content::SkipGradient;
+      require(row.c == (isOverSkip ? content.of : runtime::noSlot), d, "a message of another edge");
     }
+    require(skipOf.try_emplace({row.b, ordinal}, row.c).first->second == row.c, d,
+            "two ends of a message name two edges");
     boundary(d, row.a) = isSend ? content : Token();
     byOrdinal[{row.b, isSend, ordinal}] = requests.size();
     requests.push_back({d, row.a, row.b, ordinal, device.statements, isSend, false, content});
@@ -720,6 +725,7 @@ private:
   std::vector<Request> requests;
   std::vector<uint32_t> made, done; // sends and receives of each channel
   std::map<std::tuple<uint32_t, bool, uint32_t>, size_t> byOrdinal;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> skipOf; // by channel and number
   std::map<uint64_t, std::vector<size_t>> queues;
 };
 

@@ -39,7 +39,7 @@ class Said:
         self.rank, self.time = int(rank), float(time)
 
 
-def run(processes, program, *words, mpirun=(), prefix=(), limit=60):
+def run(processes, program, *words, mpirun=(), prefix=(), limit=180):
     """Exit code and output of mpirun, and what the processes said, by rank."""
     log = tempfile.mkdtemp(dir=work)
     environment = dict(os.environ, SLUICE_TEST_LOG=log, OMPI_ALLOW_RUN_AS_ROOT="1",

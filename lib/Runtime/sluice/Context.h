@@ -29,7 +29,8 @@ struct Context {
   uint64_t randomKey;
   uint32_t weights;    ///< Version of the stage's weights to read, of Copy::versions.
   uint32_t newWeights; ///< update: the version to write; may be the one that is read.
-  uint32_t tie;        ///< Of the tied weight that is meant, into Tables::ties; noWeight: none.
+  uint32_t skip; ///< shape: the skip edge that the message comes over, into Tables::skips; none: the chain.
+  uint32_t tie;  ///< Of the tied weight that is meant, into Tables::ties; noWeight: none.
   /// pack: the member of the joint op that it is for, counted from 0; add, unpack: whose it is. norm: 1 if
   /// this gradient counts here, 0 if another copy or replica counts it.
   uint32_t member;

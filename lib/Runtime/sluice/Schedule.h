@@ -41,7 +41,8 @@ enum class Op : uint8_t {
   Update,            ///< a: version of the weights that is read, b: that is written; none: 0.
   Unshard,           ///< Joint with the other replicas of this device.
   Reshard,           ///<
-  SendActivation,    ///< a: boundary, b: channel. Starts; a Wait or the slot's next use waits.
+  SendActivation,    ///< a: boundary, b: channel, c: skip edge (none: along the chain). Starts; a Wait or the
+                     ///< slot's next use waits.
   ReceiveActivation, ///< As above.
   SendGradient,      ///< As above.
   ReceiveGradient,   ///< As above.

@@ -170,6 +170,7 @@ private:
             .randomKey = randomKey(keyOfStep, row.stage, keyMicrobatch),
             .weights = versionOf(row, row.op == Op::Update ? row.a : operands.weights),
             .newWeights = versionOf(row, row.op == Op::Update ? row.b : noSlot),
+            .skip = isMessage(row.op) ? row.c : noSlot,
             .tie = of == Op::ReduceTied ? row.d : noWeight,
             .member = 0,
             .of = of};
