@@ -152,7 +152,9 @@ std::vector<EmittedFile> emitCpp(const Program &program, const ExecutorTables &t
                                  const CppOptions &options) {
   CppUnit unit;
   unit.name = cppIdentifier(options.name.empty() ? program.name : options.name);
-  unit.nameSpace = options.nameSpace.empty() ? unit.name : options.nameSpace + "::" + unit.name;
+  // Beside the function `main` there can be no namespace of that name.
+  const std::string own = unit.name == "main" && options.nameSpace.empty() ? "main_" : unit.name;
+  unit.nameSpace = options.nameSpace.empty() ? own : options.nameSpace + "::" + own;
   unit.digest = digestOf(tables);
   const CppTables written = cppTables(tables, options.explicitRows);
   const std::string first = preamble(program, tables, written, options, unit);

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
+#include <set>
 
 namespace sluice {
 
@@ -52,8 +54,15 @@ public:
 
 private:
   std::string noEvents() const {
-    return fmt::format("the trace has no event of an op{}: are its categories `op,...`?",
-                       process == 0 ? "" : fmt::format(" of replica {}", process));
+    std::set<uint32_t> replicas;
+    for (const TraceEvent &event : trace.events)
+      if (event.kind == TraceEvent::Kind::Op)
+        replicas.insert(event.process);
+    if (!replicas.empty())
+      return fmt::format("the trace has no event of an op of replica {}: it has {}", process,
+                         fmt::join(replicas, ", "));
+    return "the trace has no event of an op: the category of one begins with `op`, as in those that "
+           "sluice/TraceObserver.h writes";
   }
 
   /// The largest unit that divides the model's and every time of the trace.
@@ -239,10 +248,17 @@ private:
                           program.spanOf(op).isValid() ? " (" + placeOf(program.spanOf(op)) + ")" : "");
     const std::string theirs =
         event ? fmt::format("{} ({})", trace.names[event->name], placeOf(event->span)) : "nothing more";
+    std::string made;
+    if (llvm::none_of(ops, [&](const TraceEvent *other) { return other->device == device; }))
+      made = fmt::format(
+          "; it has nothing of device {} at all: each process of a run writes a trace, name them all",
+          device);
+    else if (!trace.schedules.empty() && !llvm::is_contained(trace.schedules, program.name))
+      made = fmt::format("; the trace is of {}", fmt::join(trace.schedules, ", "));
+    if (!trace.parameters.empty())
+      made += fmt::format("; the trace was made at {}", trace.parameters);
     note(fmt::format("device {}, step {}, op {}: the trace has {}, {} has {}{}", device, step,
-                     op - program.deviceBegin[device], theirs, program.name, ours,
-                     trace.parameters.empty() ? ""
-                                              : fmt::format("; the trace was made at {}", trace.parameters)));
+                     op - program.deviceBegin[device], theirs, program.name, ours, made));
   }
 
   void messages() {

@@ -15,6 +15,13 @@ using runtime::ChannelModel, runtime::ExecutionError, runtime::Mpi, runtime::Mpi
 using Synchronous = Mpi<Token>;
 using Buffered = Mpi<Token, ChannelModel::unbounded>;
 
+// Elements of a vector are moved; a vector is not, nor are pointers, and what has bytes() of its own keeps to
+// it.
+static_assert(runtime::isPlainRow<std::vector<float>> && runtime::isPlainRow<std::span<double>>);
+static_assert(!runtime::isPlainRow<std::vector<int *>> &&
+              !runtime::isPlainRow<std::vector<std::vector<int>>>);
+static_assert(!runtime::isPlainRow<std::vector<bool>> && !runtime::isPlainRow<int>);
+
 namespace {
 
 std::vector<Program> programsOf(uint32_t P) {

@@ -45,6 +45,8 @@ ExitCode runCalibrate() {
   std::vector<std::string> notes;
   if (ExitCode code = readTraces(session, traces, trace, notes); code != Clean)
     return code;
+  if (trace.isModeled)
+    notes.push_back("the trace is a prediction: these are the times of its model, nothing was measured");
 
   std::string links;
   std::vector<int64_t> samples;
@@ -81,7 +83,8 @@ ExitCode runCalibrate() {
   }
   if (ExitCode code = writeFile(output, profile); code != Clean)
     return code;
-  print(text + "\n  " + output + ": name it with `cost from` in the model\n");
+  print(text + "\n  " + output +
+        ": name it with `cost from` in the model, in place of the costs that it gives\n");
   return Clean;
 }
 

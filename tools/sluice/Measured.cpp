@@ -21,9 +21,21 @@ ExitCode readTraces(Session &session, llvm::ArrayRef<std::string> paths, Trace &
     FileLoader::Result file = session.loader.open(path);
     if (!file.error.empty())
       return usageError("cannot read " + path + ": " + file.error);
+    if (llvm::is_contained(paths.take_front(&path - paths.begin()), path))
+      return usageError(path + " is named twice");
+    const llvm::StringRef text = session.sources.text(file.text).rtrim();
+    if (text.empty())
+      return usageError(path +
+                        " is empty: an executor writes its trace when its observer's write() is called");
+    if (!text.contains("\"traceEvents\""))
+      return usageError(path +
+                        " is no trace: it has no \"traceEvents\". sluice/TraceObserver.h writes one, and "
+                        "so does `sluice simulate -o run.trace.json`");
     std::optional<Trace> read = readTrace(session.sources, file.text, session.diagnostics);
     if (!read) {
       session.finish();
+      if (!text.ends_with("}"))
+        return usageError(path + " does not end in `}`: it was cut short, or is still being written");
       return Usage;
     }
     if (isFirst) {

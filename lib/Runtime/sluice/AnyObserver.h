@@ -30,7 +30,7 @@ public:
 
 template <class Observer> class ObserverOver final : public AnyObserver {
 public:
-  explicit ObserverOver(Observer observer = {}) : observer(std::move(observer)) {}
+  explicit ObserverOver(Observer observer = Observer()) : observer(std::move(observer)) {}
   void open(const Tables &tables, std::span<const uint32_t> local, uint32_t workers) override {
     if constexpr (ObserverOfTables<Observer>)
       observer.open(tables, local, workers);

@@ -24,21 +24,37 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <ranges>
+#include <span>
 #include <type_traits>
 #include <utility>
 
 namespace sluice::runtime {
 
-/// The bytes of a boundary that are moved: `std::span<std::byte> bytes(Boundary &)` beside the type, or all
-/// of it where it is trivially copyable. Specialise it where neither fits.
+/// A row of elements in memory, such as `std::vector<float>`.
+template <class Boundary>
+constexpr bool isPlainRow = [] {
+  if constexpr (std::ranges::contiguous_range<Boundary> && std::ranges::sized_range<Boundary>) {
+    using Element = std::ranges::range_value_t<Boundary>;
+    return std::is_trivially_copyable_v<Element> && !std::is_pointer_v<Element>;
+  } else {
+    return false;
+  }
+}();
+
+/// The bytes of a boundary that are moved: `std::span<std::byte> bytes(Boundary &)` beside the type, else the
+/// elements of a vector or the like, else all of what is trivially copyable. Specialise it where none fits.
 template <class Boundary> struct BytesOf {
   static std::span<std::byte> of(Boundary &boundary) {
     if constexpr (requires { bytes(boundary); }) {
       return bytes(boundary);
+    } else if constexpr (isPlainRow<Boundary>) {
+      return std::as_writable_bytes(std::span(std::ranges::data(boundary), std::ranges::size(boundary)));
     } else {
-      static_assert(std::is_trivially_copyable_v<Boundary> && !std::is_pointer_v<Boundary>,
-                    "Mpi needs to know the bytes of a boundary: declare `std::span<std::byte> "
-                    "bytes(Boundary &)` in the namespace of the type");
+      static_assert(
+          std::is_trivially_copyable_v<Boundary> && !std::is_pointer_v<Boundary>,
+          "Mpi needs to know the bytes of a boundary: declare `std::span<std::byte> "
+          "bytes(Boundary &)` in the namespace of the type, or specialise sluice::runtime::BytesOf");
       return std::as_writable_bytes(std::span(&boundary, 1));
     }
   }
