@@ -140,6 +140,19 @@ TEST(Peers, BetweenRunsNobodyIsStuck) {
     EXPECT_EQ(outcome.problem + outcome.error, "");
 }
 
+TEST(Peers, WhenAllRestBetweenRunsNobodyIsStuck) {
+  const auto outcomes = liveAll([&](uint32_t rank, Supervisor &supervisor, Peers &peers) {
+    for (unsigned turn = 0; turn < 2; ++turn) {
+      run(rank, supervisor, peers, [] {});
+      std::this_thread::sleep_for(700ms); // all of them, longer than the limit
+    }
+  });
+  for (const Outcome &outcome : outcomes) {
+    EXPECT_EQ(outcome.problem + outcome.error, "");
+    EXPECT_EQ(outcome.told, 0u);
+  }
+}
+
 TEST(Peers, AFailureIsToldToAllInTheSameWords) {
   for (uint32_t culprit = 0; culprit < count; ++culprit) {
     const auto outcomes = liveAll([&](uint32_t rank, Supervisor &supervisor, Peers &peers) {
