@@ -97,8 +97,9 @@ private:
     (void)!::write(wakeUp.second.get(), &byte, 1);
   }
 
+  // A worker without rows stands at 0.
   bool isPlace(uint32_t worker, uint32_t index) const {
-    return worker < count && index < supervisor->words().rowsOf(worker).size();
+    return worker < count && (index == 0 || index < supervisor->words().rowsOf(worker).size());
   }
 
   void watch() {
