@@ -118,7 +118,7 @@ private:
         last = now;
         next = now + tick;
         tellAll(FrameKind::Here, supervisor->standing(rank));
-      } else if (rank != 0 && supervisor->standing(rank).finished) {
+      } else if (rank != 0) {
         tellFinished();
       }
       if (rank == 0)
@@ -169,10 +169,11 @@ private:
     }
   }
   void tellFinished() {
-    if (toldFinished == supervisor->run())
+    const Standing standing = supervisor->standing(rank);
+    if (!standing.finished || toldFinished == standing.run)
       return;
-    toldFinished = supervisor->run();
-    tellAll(FrameKind::Here, supervisor->standing(rank));
+    toldFinished = standing.run;
+    tellAll(FrameKind::Here, standing);
   }
 
   void passProposals() {
