@@ -120,7 +120,7 @@ public:
   /// replica by replica in the order of Tables::copies. Throws where schedule, stage and options do not fit.
   template <class MakeStage>
   Executor(const ScheduleType &schedule, MakeStage &&makeStage, Options options = {},
-           Transport transport = {}, Observer observer = {})
+           Transport transport = Transport(), Observer observer = Observer())
       : plain(schedule), tables(plain.tables()), replicas(checked(tables, options)),
         count(replicas * static_cast<uint32_t>(tables.devices.size())),
         supervisor(tables, count, options.noProgressLimit), transport(std::move(transport)),
