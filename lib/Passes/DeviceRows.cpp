@@ -128,7 +128,9 @@ void DeviceRows::run(OpId id) {
                         {op.kind, op.flags, static_cast<uint16_t>(lowestMember(weight)), noMicrobatch},
                         weight);
   }
-  case OpKind::Norm:
+  case OpKind::Norm: // of gradients as their updates read them
+    for (uint32_t stage : here)
+      source.training.beforeNorm(stage, rows);
     return row(RuntimeOp::Norm, {OpKind::Norm, 0, 0, noMicrobatch}, none, none, none, none,
                op.has(Local) ? runtime::Local : 0);
   case OpKind::Update:

@@ -77,6 +77,12 @@ void TrainingRows::afterReduction(const Op &op, Rows &rows) {
     scale(op.stage, rows);
 }
 
+// In asynchronous programs contributions may stand between a norm and an update.
+void TrainingRows::beforeNorm(uint32_t stage, Rows &rows) {
+  if (!costs.asynchronous)
+    scale(stage, rows);
+}
+
 void TrainingRows::beforeUpdate(uint32_t stage, Rows &rows) {
   if (scales.ofUpdate.empty())
     return;

@@ -1,9 +1,9 @@
 // What training adds to the rows of a device: scales of accumulators (LossFactors.h), weights that reductions
 // drop, and which contributions are the first and the last of an accumulator.
 //
-// A scale stands in front of the first reduction behind an update, or of the update; under `scale = reduced`
-// behind the reduction, but for accumulators whose reduction copies its result or of which a tied weight is a
-// part: in front it does the same and reaches all.
+// A scale stands in front of the first reduction behind an update, or without one of the norm or the update;
+// under `scale = reduced` behind the reduction, but for accumulators whose reduction copies its result or of
+// which a tied weight is a part: in front it does the same and reaches all.
 #pragma once
 
 #include "IR/CostModel.h"
@@ -36,6 +36,7 @@ public:
   void beforeReduction(uint32_t stage, Rows &rows);
   /// `op` is the reduction or its wait.
   void afterReduction(const Op &op, Rows &rows);
+  void beforeNorm(uint32_t stage, Rows &rows);
   void beforeUpdate(uint32_t stage, Rows &rows);
   /// Sets FirstContribution and LastContribution on all rows of the device.
   void flagContributions(Rows &rows) const;

@@ -128,6 +128,23 @@ struct Own : IdleStage<int> {
 
 } // namespace
 
+TEST(Joint, ADeviceWithoutStagesHoldsUpNoNorm) {
+  struct Summer : Counter {
+    void norm(const Context &c) { sum = c.member != 0 ? 1 : 0; }
+  };
+  ExecutorTables tables = twoCopies({row(RowOp::Norm), row(RowOp::Update)}, {row(RowOp::Norm)});
+  tables.stages = 2;
+  tables.copies = {{0, 0}, {1, 2}};
+  tables.devices.push_back({{row(RowOp::Norm), row(RowOp::Update)}, 1, 0, 0, 0, 0});
+  tables.devices.back().rows.back().stage = 1;
+  const InMemory memory("joint", tables);
+  runtime::Executor<Summer, AnySchedule> executor(memory.schedule,
+                                                  [](const Copy &) { return std::make_unique<Summer>(); },
+                                                  {.noProgressLimit = patience});
+  ASSERT_NO_THROW(executor.run(50)); // Counter looks at the sum
+  EXPECT_EQ(executor.stage(1).updates, 50);
+}
+
 TEST(Joint, AStageMayReachTheOtherReplicasByItself) {
   ExecutorTables tables =
       twoCopies({row(RowOp::Reduce, runtime::Started), waitFor(RowOp::Reduce), row(RowOp::Update)},

@@ -12,14 +12,16 @@ namespace {
 
 constexpr uint32_t count = 3;
 
-/// Three devices of a few rows each.
+/// Three devices of a few rows each; `idle` has none.
 class World {
 public:
-  World() {
+  explicit World(uint32_t idle = count) {
     for (uint32_t device = 0; device < count; ++device)
       rows.push_back({{Op::Forward, 0, static_cast<uint16_t>(device), 0, 0, 1, 0, noSlot},
                       {Op::SendActivation, 0, static_cast<uint16_t>(device), 0, 1, 0, noSlot, noSlot},
                       {Op::ReceiveGradient, 0, static_cast<uint16_t>(device), 0, 1, 0, noSlot, noSlot}});
+    if (idle < count)
+      rows[idle].clear();
     for (const auto &list : rows)
       devices.push_back({.instructions = list, .boundaries = 2, .saveds = 1, .pendings = 0});
     tables = {.provenance = {"three", "", "abc"},
@@ -78,8 +80,8 @@ Outcome live(const World &world, uint32_t rank, std::shared_future<std::string> 
 }
 
 template <class Work>
-std::vector<Outcome> liveAll(Work work, const std::vector<std::string> &digests = {"abc", "abc", "abc"}) {
-  const World world;
+std::vector<Outcome> liveAll(Work work, const std::vector<std::string> &digests = {"abc", "abc", "abc"},
+                             const World &world = World()) {
   std::promise<std::string> invite;
   const std::shared_future<std::string> invitation = invite.get_future();
   std::vector<std::future<Outcome>> all;
@@ -138,6 +140,38 @@ TEST(Peers, BetweenRunsNobodyIsStuck) {
   });
   for (const Outcome &outcome : outcomes)
     EXPECT_EQ(outcome.problem + outcome.error, "");
+}
+
+TEST(Peers, WhenAllRestBetweenRunsNobodyIsStuck) {
+  const auto outcomes = liveAll([&](uint32_t rank, Supervisor &supervisor, Peers &peers) {
+    for (unsigned turn = 0; turn < 2; ++turn) {
+      run(rank, supervisor, peers, [] {});
+      std::this_thread::sleep_for(700ms); // all of them, longer than the limit
+    }
+  });
+  for (const Outcome &outcome : outcomes) {
+    EXPECT_EQ(outcome.problem + outcome.error, "");
+    EXPECT_EQ(outcome.told, 0u);
+  }
+}
+
+TEST(Peers, ADeviceWithoutRowsTakesPart) {
+  for (uint32_t idle = 0; idle < count; ++idle) {
+    const auto outcomes = liveAll(
+        [&](uint32_t rank, Supervisor &supervisor, Peers &peers) {
+          run(rank, supervisor, peers, [] {});
+          if (rank != idle)
+            run(rank, supervisor, peers, [&] { waitInVain(rank, supervisor, 2, idle); });
+        },
+        {"abc", "abc", "abc"}, World(idle));
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      const std::string &error = outcomes[rank].error;
+      EXPECT_EQ(error.find("device " + std::to_string(idle) + ", no op, row 0, step 0: its process ") ==
+                    std::string::npos,
+                rank == idle)
+          << error;
+    }
+  }
 }
 
 TEST(Peers, AFailureIsToldToAllInTheSameWords) {

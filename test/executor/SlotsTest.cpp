@@ -168,3 +168,28 @@ TEST(AssignSlots, LossFactorsFollowTheGradientContract) {
   costs.loss = "sum";
   EXPECT_EQ(factors(), (Fractions{{5, 1}, {2, 1}, {1, 1}}));
 }
+
+TEST(AssignSlots, AccumulatorsAreScaledBeforeTheNormSeesThem) {
+  ScheduleBuilder builder("clipped", {2, 2, 2});
+  builder.place([](Stage s, Microbatch) { return Device(s); });
+  builder.program([](DeviceProgram &p, Device d) {
+    for (uint32_t m = 0; m < 2; ++m)
+      p.forward(d, m);
+    for (uint32_t m = 0; m < 2; ++m)
+      p.backward(d, m);
+    p.norm();
+    p.update();
+  });
+  CostModel costs = CostModel::ofTicks(2);
+  for (const auto scaling : {TrainingTerms::Scaling::Accumulator, TrainingTerms::Scaling::Reduced}) {
+    costs.scaling = scaling;
+    const ExecutorTables tables = assignSlots(builder.build(), costs).value();
+    for (const DeviceTable &device : tables.devices) {
+      ASSERT_GE(device.rows.size(), 3u);
+      const auto last = std::span(device.rows).last<3>();
+      EXPECT_EQ(last[0].op, runtime::Op::Scale);
+      EXPECT_EQ(last[1].op, runtime::Op::Norm);
+      EXPECT_EQ(last[2].op, runtime::Op::Update);
+    }
+  }
+}

@@ -9,6 +9,7 @@
 #include "StageTypes.h"
 #include "Supervisor.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -82,27 +83,28 @@ private:
     if (ops.contains(key))
       return;
     std::vector<uint32_t> members;
-    const uint32_t devices = static_cast<uint32_t>(tables->devices.size());
+    const std::vector<uint32_t> devices = devicesOf(key);
     for (uint32_t replica = 0; replica < replicas; ++replica)
-      for (uint32_t device = 0; device < devices; ++device)
-        if (takesPart(key, device))
-          members.push_back(replica * devices + device);
+      for (uint32_t device : devices)
+        members.push_back(replica * static_cast<uint32_t>(tables->devices.size()) + device);
     const Op op = std::get<0>(key);
     const bool isCopied = tables->reduction.copied && (op == Op::Reduce || op == Op::ReduceTied);
     if (members.size() > 1 || isCopied)
       ops.emplace(key, JointOp{setOf(std::move(members))});
   }
 
-  bool takesPart(const Key &key, uint32_t device) const {
+  /// Ascending. A device without stages adds nothing to a norm, and takes no part.
+  std::vector<uint32_t> devicesOf(const Key &key) const {
     const auto [op, of, at] = key;
-    if (op == Op::Norm)
-      return true;
     if (op == Op::Unshard)
-      return device == at;
+      return {at};
+    std::vector<uint32_t> devices;
     for (const Copy &copy : tables->copies)
-      if (copy.device == device && (op == Op::Reduce ? copy.stage == of : isTied(copy.stage, of)))
-        return true;
-    return false;
+      if (op == Op::Norm || (op == Op::Reduce ? copy.stage == of : isTied(copy.stage, of)))
+        devices.push_back(copy.device);
+    std::ranges::sort(devices);
+    devices.erase(std::ranges::unique(devices).begin(), devices.end());
+    return devices;
   }
   bool isTied(uint32_t stage, uint32_t tie) const {
     for (uint32_t member : tables->ties[tie].stages)
@@ -229,11 +231,13 @@ private:
   }
 
   void add(size_t place, const JointOp &op) {
-    numbers[place] = static_cast<uint32_t>(calls.size());
     Set &set = sets[op.set];
     const size_t members = set.plan->members.size();
-    while (set.plan->members[set.me] != worker)
-      ++set.me;
+    const auto me = std::ranges::find(set.plan->members, worker);
+    if (me == set.plan->members.end())
+      return;
+    set.me = static_cast<uint32_t>(me - set.plan->members.begin());
+    numbers[place] = static_cast<uint32_t>(calls.size());
     Call &call = calls.emplace_back();
     call.set = op.set;
     call.depth = op.depth;

@@ -97,8 +97,9 @@ private:
     (void)!::write(wakeUp.second.get(), &byte, 1);
   }
 
+  // A worker without rows stands at 0.
   bool isPlace(uint32_t worker, uint32_t index) const {
-    return worker < count && index < supervisor->words().rowsOf(worker).size();
+    return worker < count && (index == 0 || index < supervisor->words().rowsOf(worker).size());
   }
 
   void watch() {
@@ -117,7 +118,7 @@ private:
         last = now;
         next = now + tick;
         tellAll(FrameKind::Here, supervisor->standing(rank));
-      } else if (rank != 0 && supervisor->standing(rank).finished) {
+      } else if (rank != 0) {
         tellFinished();
       }
       if (rank == 0)
@@ -168,10 +169,11 @@ private:
     }
   }
   void tellFinished() {
-    if (toldFinished == supervisor->run())
+    const Standing standing = supervisor->standing(rank);
+    if (!standing.finished || toldFinished == standing.run)
       return;
-    toldFinished = supervisor->run();
-    tellAll(FrameKind::Here, supervisor->standing(rank));
+    toldFinished = standing.run;
+    tellAll(FrameKind::Here, standing);
   }
 
   void passProposals() {

@@ -65,6 +65,10 @@ public:
   std::span<const Instruction> rowsOf(uint32_t worker) const {
     return tables.devices[deviceOf(worker)].instructions;
   }
+  /// The op in row `index`; a device may have no rows.
+  std::string opOf(uint32_t worker, uint32_t index) const {
+    return index < rowsOf(worker).size() ? describe(rowsOf(worker)[index]) : "no op";
+  }
   /// `device 2`, and of several replicas which.
   std::string nameOf(uint32_t worker) const {
     std::string text = "device " + std::to_string(deviceOf(worker));
@@ -74,7 +78,7 @@ public:
 
   ExecutionError error(const Verdict &verdict) const {
     std::string schedule(tables.provenance.schedule);
-    std::string op = describe(rowsOf(verdict.worker)[verdict.index]);
+    std::string op = opOf(verdict.worker, verdict.index);
     std::string message = "schedule " + schedule + ", " + nameOf(verdict.worker) + ", " + op + ", row " +
                           std::to_string(verdict.index) + ", step " + std::to_string(verdict.step) + ": " +
                           verdict.reason;
@@ -121,11 +125,10 @@ private:
         text += " has finished";
         continue;
       }
-      text += " at " + describe(rowsOf(worker)[standing.index]) + ", row " + std::to_string(standing.index) +
-              ", step " + std::to_string(standing.step);
+      text += " at " + opOf(worker, standing.index) + ", row " + std::to_string(standing.index) + ", step " +
+              std::to_string(standing.step);
       if (standing.waits())
-        text +=
-            ", waits for " + describe(rowsOf(worker)[standing.waitsFor]) + " with " + nameOf(standing.peer);
+        text += ", waits for " + opOf(worker, standing.waitsFor) + " with " + nameOf(standing.peer);
     }
     return text;
   }

@@ -209,16 +209,17 @@ public:
     uint32_t newest = 0;
     for (uint32_t worker = 0; worker < count; ++worker)
       newest = std::max(newest, workers[worker].run.load());
-    bool allWait = true;
+    bool allWait = true, allFinished = true;
     uint64_t position = 0;
     for (uint32_t worker = 0; worker < count; ++worker) {
       const Standing at = standing(worker);
       // One that has finished an earlier run is between two: busy.
       allWait &= (at.finished || at.waits()) && at.run == newest;
+      allFinished &= at.finished; // between two runs nobody is stuck
       position += at.step * report.rowsOf(worker).size() + at.index;
     }
     const Clock::time_point now = Clock::now();
-    if (!allWait || position != lastPosition) {
+    if (!allWait || allFinished || position != lastPosition) {
       lastPosition = allWait ? position : unknownPosition;
       still = {};
     } else {

@@ -462,6 +462,8 @@ private:
       context.member = context.isLocal || copies[stage].isCounted;
       copies[stage].stage->norm(context);
     }
+    if (here.empty())
+      return;
     if constexpr (reducesByPacking<Stage>) {
       Stage &lowest = *copies[here.front()].stage;
       for (size_t i = 1; i < here.size(); ++i) {
