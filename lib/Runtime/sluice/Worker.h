@@ -5,6 +5,7 @@
 #pragma once
 
 #include "Joint.h"
+#include "Operands.h"
 #include "Requirements.h"
 
 namespace sluice::runtime {
@@ -82,45 +83,6 @@ private:
     uint32_t newest = 0, newestAtEnd = 0;
     bool isCounted = true;
   };
-  /// Rows that stand in front of the op they belong to.
-  struct Operands {
-    void reserve(size_t skips) {
-      inputs.reserve(skips);
-      outputs.reserve(skips);
-      inputSlots.reserve(skips);
-      outputSlots.reserve(skips);
-    }
-    void collect(const Instruction &row) {
-      switch (row.op) {
-      case Op::SkipInput:
-        return inputSlots.push_back(row.a);
-      case Op::SkipOutput:
-        return outputSlots.push_back(row.a);
-      case Op::Carry:
-        carry = row.a;
-        return;
-      case Op::Weights:
-        weights = row.a;
-        return;
-      default:
-        factor = row.d;
-      }
-    }
-    void forget() {
-      if constexpr (uses.skips) {
-        inputs.clear();
-        outputs.clear();
-        inputSlots.clear();
-        outputSlots.clear();
-      }
-      carry = weights = factor = noSlot;
-    }
-    std::vector<const Boundary *> inputs;
-    std::vector<Boundary *> outputs;
-    std::vector<uint32_t> inputSlots, outputSlots;
-    uint32_t carry = noSlot, weights = noSlot, factor = noSlot;
-  };
-
   void runStep(uint64_t step) {
     keyOfStep = randomKeyOfStep(seed, step);
     for (uint32_t index = 0; index < rows.size(); ++index) {
@@ -298,13 +260,8 @@ private:
 
   /// Calls `callback` with what the schedule hands over behind the usual arguments.
   template <class Callback> void withOperands(Callback &&callback) {
-    if constexpr (uses.skips) {
-      for (uint32_t slot : operands.inputSlots)
-        operands.inputs.push_back(&boundary(slot));
-      for (uint32_t slot : operands.outputSlots)
-        operands.outputs.push_back(&boundary(slot));
-    }
-    const Skips<Boundary> skips{operands.inputs, operands.outputs};
+    operands.find([this](uint32_t slot) -> Boundary & { return boundary(slot); });
+    const Skips<Boundary> skips = operands.skips();
     if constexpr (uses.skips && uses.carries)
       callback(skips, carry());
     else if constexpr (uses.skips)
@@ -507,7 +464,7 @@ private:
   std::vector<OpenRequest> open; // per boundary slot
   std::vector<Held> copies;      // per stage, empty where it is not here
   std::vector<uint32_t> here;    // stages, ascending
-  Operands operands;
+  Operands<Boundary, uses> operands;
   JointOps<Stage, Transport> joint;
   // Handed over where a callback has no use for the argument: the input gradient of the first stage, the
   // Saved of a forward that keeps less.
