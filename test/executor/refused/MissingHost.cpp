@@ -1,19 +1,4 @@
 // EXPECT: the schedule offloads activations, so the stage type needs a type Host
-#include <sluice/Executor.h>
+#include "Chain.h"
 
-using namespace sluice::runtime;
-struct Stage {
-  struct Boundary {};
-  struct Saved {};
-  void load(const Context &, Boundary &) {}
-  void forward(const Context &, const Boundary &, Boundary &, Saved &) {}
-  void loss(const Context &, const Boundary &, Boundary &) {}
-  void backward(const Context &, const Boundary &, Saved &, Boundary &) {}
-};
-constexpr Uses uses = [] {
-  Uses all{};
-  all.backward = all.offload = true;
-  return all;
-}();
-using Refused = Schedule<uses, ChannelModels{true, true, true, true, true}>;
-template class sluice::runtime::Executor<Stage, Refused>;
+static_assert(sizeof(On<with(&Uses::offload)>) > 0);
